@@ -107,7 +107,7 @@ def test_several_runs_are_chapters_of_one_file(store, tmp_path, set_locale):
     assert "Relatório de 2 execuções" in body
 
     set_locale("C")
-    for file_format in ("markdown", "latex"):
+    for file_format in ("markdown", "latex-document"):
         path = tmp_path / f"both.{file_format}"
         invoke(["export", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
         text = path.read_text(encoding="utf-8")

@@ -13,7 +13,20 @@ from drawn_run import run_of
 from rich.console import Console
 
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.document import Column, Document, Group, Part, Table, TableRow, Titled
+from vtax.report.document import (
+    Column,
+    Document,
+    Group,
+    Mean,
+    Part,
+    Relative,
+    Scale,
+    Table,
+    TableRow,
+    Titled,
+    muted,
+)
+from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.format import english
 from vtax.report.renderers.terminal import render
 from vtax.report.views.base import Options
@@ -108,3 +121,28 @@ def test_a_column_of_a_column_that_leaves_leaves_too():
     table = Table(columns, (Group((TableRow(("qemu-tcg-virtio", "1.2", "[1.1, 1.3]", "95")),)),))
     assert shown_columns(table, 60) == {0, 1, 2, 3}
     assert shown_columns(table, 24) == {0}
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        ((Relative(0.95, 0.74, 1.02), Relative(0.985, 0.904, 1.074)), ("95 % [74, 102]", "98 % [90, 107]")),
+        ((Relative(0.95, 0.74, 1.02), Relative(0.9948, 0.9898, 0.9997)), ("95 % [74, 102]", "99.48 % [98.98, 99.97]")),
+        ((Relative(0.1, 0.07, 0.15), Relative(0.4444, 0.44, 0.45)), ("10.0 times slower [6.7, 14.3]", "2.3 times slower [2.2, 2.3]")),
+        (
+            (Relative(1 / 1.14, 1 / 1.18, 1 / 1.1, "time"), Relative(1.02, 0.8, 1.25, "time")),
+            ("14 % longer [10, 18]", "2 % shorter [−25, 20]"),
+        ),
+        ((Mean(3.84, 0.4, Scale("s")), Mean(19.9, 1.9, Scale("s"))), ("3.84", "19.90")),
+        ((Mean(0.627, 0.012, Scale("s")), Mean(0.6312, 0.0034, Scale("s"))), ("0.6270", "0.6312")),
+        ((Mean(52340.0, 800.0, Scale("s")), Mean(9.85, 0.12, Scale("s"))), ("52 340", "9.8")),
+        ((Mean(3.84, 0.4, Scale("s")), Mean(19.9, 1.9, Scale("ms"))), ("3.84", "19.9")),
+    ],
+)  # fmt: skip
+def test_figures_of_one_kind_have_as_many_decimals_in_a_column(cells, shown):
+    """But as many as they need: two digits, and more where an interval beside the baseline would end at it."""
+    table = aligned(
+        Table((Column("a", "a"),), (Group(tuple(TableRow((muted(each),)) for each in cells)),))
+    )
+    found = [english(row.cells[0]) for row in table.groups[0].rows]
+    assert [re.sub(r"\s", " ", each) for each in found] == list(shown)

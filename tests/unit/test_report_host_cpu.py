@@ -92,7 +92,7 @@ def test_the_sentence_says_cost_and_speed(found):
 def test_a_cell_of_the_matrix_has_the_cost_below_its_speed_where_platforms_go_down(found, width):
     lines = [" ".join(line.split()) for line in drawn(result(found), width).splitlines()]
     at = next(n for n, line in enumerate(lines) if line.startswith("docker 9"))
-    assert lines[at + 1] == "CPU 125.0 % ≥ 24 % more"
+    assert lines[at + 1] == "CPU 125 % ≥ 24 % more"
 
 
 @pytest.mark.parametrize("width", [80, 100])

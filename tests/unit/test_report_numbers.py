@@ -83,7 +83,9 @@ def test_a_mean_is_rounded_as_its_half_width_allows():
     st.floats(0.02, 1e6), st.floats(1.0, 100.0), st.booleans()
 )  # below it numbers have exponents
 def test_both_ends_of_a_share_have_the_digits_of_its_estimate(estimate, factor, is_amount):
-    shown, ends, _ = relative(estimate, estimate / factor, estimate * factor, is_amount=is_amount)
+    shown, ends, _ = relative(
+        estimate, estimate / factor, estimate * factor, of="amount" if is_amount else "performance"
+    )
     low, high = ends.strip("[]").split(", ")
     if factor**2 < 9.9:
         assert len({len(text.partition(".")[2]) for text in (shown, low, high)}) == 1

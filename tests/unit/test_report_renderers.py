@@ -58,7 +58,7 @@ from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
-from vtax.report.renderers.latex import latex
+from vtax.report.renderers.latex import latex, latex_table
 
 from vtax.report.renderers.markdown import markdown  # isort: skip
 from vtax.messages import Note
@@ -156,9 +156,16 @@ def test_every_type_of_value_is_here_and_has_its_text():
         (Relative(0.4), "2.5 times slower"),  # one block
         (Relative(0.5, 0.4, 0.6), "50 % [40, 60]"),
         (Relative(0.99997, 0.9766, 1.0239), "100.0 % [97.7, 102.4]"),
-        (Relative(0.99997, 0.9995, 1.0009), "100.00 % [99.95, 100.09]"),
+        (Relative(0.99997, 0.9995, 1.0009), "100.0 % [100.0, 100.1]"),  # it holds the baseline
         (Relative(0.9994, 0.9991, 0.9997), "99.94 % [99.91, 99.97]"),  # no end becomes the baseline
-        (Relative(0.9, 0.8, 1.003), "90.0 % [80.0, 100.3]"),
+        (Relative(0.9, 0.8, 1.003), "90 % [80, 100]"),
+        (Relative(1 / 1.14, 1 / 1.18, 1 / 1.1, "time"), "14.0 % longer [10.0, 18.0]"),
+        (
+            Relative(1.25, 1.2, 1.3, "time", baseline="native"),
+            "20.0 % shorter than native [16.7, 23.1]",
+        ),
+        (Relative(1 / 1.14, 0.8, 1.1, "value"), "14 % more [−9, 25]"),
+        (Relative(0.4, 0.35, 0.45, "time"), "2.50 times slower [2.22, 2.86]"),
         (Relative(2.36, 1.78, 3.12), "2.36 times faster [1.78, 3.12]"),
         (Relative(2.4, 0.9, 6.4), "240 % [90, 640]"),
         (Relative(0.13, 0.12, 0.14, is_of="amount"), "13.0 % [12.0, 14.0]"),
@@ -243,6 +250,27 @@ def test_latex_sets_wide_tables_within_a_line(document, golden):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
     wide = Table(columns, (Group((TableRow((Count(1), "long")),)),))
     golden(latex(replace(document, parts=(wide, replace(wide, repeats=True)))))
+
+
+def test_a_table_for_a_paper_is_no_document_and_keeps_what_is_typed():
+    """Its note is a comment; a hyphen is followed by no other that would make it a dash."""
+    columns = (Column("name", msg("option")), Column("b", msg("share"), is_number=True))
+    row = TableRow(
+        (
+            "--budget 8min --- –",
+            Relative(1.16, 1.01, 1.4, verdict=VerdictCell("undecided", leaning="perhaps faster")),
+        )
+    )
+    table = Table(columns, (Group((row,)),), repeats=True)
+    note = Paragraph(msg("100 % is native"))
+    whole = Document(msg("A question"), (Titled(msg("Summary"), (note, table)),))
+    text = latex_table(whole, table)
+    assert "% A question\n% 100 % is native\n" in text
+    assert "document" not in text
+    assert r"-{}-budget 8min -{}-{}- \textendash{}" in text
+    assert r"\resizebox{\ifdim\width>\linewidth" in text
+    assert r"\toprule" in text
+    assert "perhaps faster" in text
 
 
 def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document):

@@ -31,6 +31,7 @@ SUFFIXES = {
     "json": ".json",
     "markdown": ".md",
     "latex": ".tex",
+    "latex-document": "-document.tex",
     "benchfmt": ".bench.txt",
     "bmf": ".bmf.json",
     "github": ".github.json",
@@ -38,7 +39,7 @@ SUFFIXES = {
     "ro-crate": ".crate.zip",
 }
 """Format -> how its file ends."""
-_REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex")
+_REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-document")
 
 
 @click.command("export")
@@ -49,9 +50,10 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex")
     type=click.Choice(list(SUFFIXES)),
     default="bundle",
     show_default=True,
-    help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, latex: "
-    "tables and texts of the report. benchfmt: Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: "
-    "JSON for github-action-benchmark. openmetrics: for Prometheus. ro-crate: an archive for a repository.",
+    help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, "
+    "latex-document: tables and texts of the report. latex: its table of comparisons alone, for a paper. benchfmt: "
+    "Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: JSON for github-action-benchmark. "
+    "openmetrics: for Prometheus. ro-crate: an archive for a repository.",
 )
 @click.option(
     "--output",
@@ -77,7 +79,7 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex")
     multiple=True,
     callback=listed,
     metavar="THERE=HERE,...",
-    help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
+    help="Let platform HERE stand for platform THERE of the publication (markdown, latex-document; repeatable).",
 )
 @json_option
 def command(
@@ -92,7 +94,7 @@ def command(
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
     A bundle consists of compressed lines of JSON, which zcat RUN.vtax.gz shows; the last line is
-    the SHA-256 of the others. Several runs become chapters of one markdown or latex file. In CSV, a
+    the SHA-256 of the others. Several runs become chapters of one markdown or latex-document file. In CSV, a
     text that a spreadsheet would read as a formula starts with an apostrophe.
 
     \b
@@ -183,7 +185,7 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, option
 
 def _check_options(kind: str, *, anonymize: bool, license_url: str, is_mapped: bool) -> None:
     """Raise BadInput for an option that the format does not have."""
-    if is_mapped and kind not in ("markdown", "latex"):
+    if is_mapped and kind not in ("markdown", "latex-document"):
         raise BadInput(
             f"--map changes chapters, and {kind} has no chapters",
             hint="vtax claims --map --json prints it",

@@ -110,7 +110,7 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
                 styled(shared.relative_of(row.ratio, section), "strong"),
                 _half_width(row.ratio.half_width),
                 muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-                doc.VerdictCell(row.verdict.kind, margin=row.verdict.margin)
+                shared.verdict_of(row.verdict, row.ratio, section)
                 if row.verdict
                 else shared.no_verdict(section),
             )

@@ -90,7 +90,7 @@ def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
         part for part in document.parts if isinstance(part, doc.Titled) and part.role == "summary"
     ]
     others = tuple(part for part in document.parts if part not in summary)
-    folded = doc.Titled(view.help, others, is_folded=True)
+    folded = doc.Titled(view.about or view.help, others, is_folded=True)
     return [doc.Titled(view.title, (*summary, folded), key=view.name)]
 
 

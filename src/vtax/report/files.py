@@ -18,7 +18,7 @@ from vtax.report.views.base import REPORT, Options
 from vtax.store.query import effective, load
 from vtax.store.store import Store
 
-DOCUMENTS = ("html", "markdown", "latex")  # formats with chapters
+DOCUMENTS = ("html", "markdown", "latex-document")  # formats with chapters
 
 
 def write(
@@ -31,10 +31,11 @@ def write(
 ) -> None:
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
-    language: of html, markdown and latex, as are options. Raises BadInput for an unknown run and for a wrong path,
-    StoreError when the store cannot be read or the disk is full.
+    latex is one table, latex-document the report. language: of html, markdown and latex, as are options. Raises
+    BadInput for an unknown run, for a wrong path and where there is no such table, StoreError when the store cannot
+    be read or the disk is full.
     """
-    if file_format in (*DOCUMENTS, "json"):
+    if file_format in (*DOCUMENTS, "json", "latex"):
         source = source_of(store, run_name)
         with replacing(path) as new:
             write_whole(source, file_format, new, language, options)
@@ -55,7 +56,7 @@ def write_several(
     language: Language = ENGLISH,
     options: Options = REPORT,
 ) -> None:
-    """Write one html, markdown or latex file of several runs, a chapter each in their order below a list of them.
+    """Write one html, markdown or latex-document file of several runs, a chapter each in their order below a list of them.
 
     The rest as in `write`. Raises BadInput for a format that has no chapters too.
     """
@@ -64,7 +65,9 @@ def write_several(
 
     if file_format not in DOCUMENTS:
         what = f"{file_format} holds one run"
-        raise BadInput(what, hint="write a file for each run, or use --format markdown, latex")
+        raise BadInput(
+            what, hint="write a file for each run, or use --format markdown, latex-document"
+        )
     analyses, chapters = [], []
     for name in run_names:
         source = source_of(store, name)
@@ -85,6 +88,8 @@ def write_whole(
     """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
     if file_format in DOCUMENTS:
         path.write_text(_rendered(file_format, report(source, options), language), encoding="utf-8")
+    elif file_format == "latex":
+        path.write_text(_table(source, language, options), encoding="utf-8")
     elif file_format == "json":
         path.write_text(
             json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8"
@@ -93,6 +98,20 @@ def write_whole(
         from vtax.report.measurements import tidy, write_table
 
         write_table(tidy(source.data, source.effective), file_format, path)
+
+
+def _table(source: Source, language: Language, options: Options) -> str:
+    """Return the table of all comparisons as LaTeX."""
+    from vtax.report.renderers.latex import latex_table
+
+    document = report(source, options)
+    for part in document.parts:
+        for table in part.parts if isinstance(part, doc.Titled) else ():
+            if isinstance(table, doc.Table) and table.repeats:
+                return latex_table(document, table, language)
+    raise BadInput(
+        f"{source.analysis.name} has no table of comparisons", hint="use --format latex-document"
+    )
 
 
 def _rendered(

@@ -11,24 +11,19 @@ from typing import Annotated
 from vtax.described import Means
 from vtax.report import document as doc
 from vtax.report.analysis.host_cpu import unit_of_work
-from vtax.report.analysis.next_step import withheld
+from vtax.report.analysis.next_step import reasons_of, withheld
 from vtax.report.analysis.values import Analysis, Row, Section, every_row
 from vtax.report.document import joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
-from vtax.stats.ratio import Loss
+from vtax.stats.ratio import Loss, Ratio
+from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 from vtax.units import safe_bound
 
 _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
-PERHAPS: Mapping[str, doc.Message] = {
-    "perhaps slower": msg("perhaps slower"),
-    "perhaps faster": msg("perhaps faster"),
-    "perhaps costs more": msg("perhaps costs more"),
-    "perhaps costs less": msg("perhaps costs less"),
-}
 _KINDS = (
     "slower",
     "faster",
@@ -38,10 +33,10 @@ _KINDS = (
     "equal-cost",
     "at-most",
     "few",
-    *PERHAPS,
+    *doc.PERHAPS,
 )  # in the order they are said
 _DIFFERENT = frozenset(
-    {"slower", "faster", "costs-more", "costs-less", *PERHAPS}
+    {"slower", "faster", "costs-more", "costs-less", *doc.PERHAPS}
 )  # said only together where they are at the same places
 _OPEN = frozenset({"open", "undecided"})
 _DECIDED_COSTS = frozenset({"costs-more", "costs-less", "equal-cost", "at-most"})
@@ -98,8 +93,7 @@ class SpokenComparison:
 def kind_of(row: Row, section: Section) -> str:
     """Return the word of a row's verdict; `few` and `none` where it has none for want of blocks, or at all.
 
-    `perhaps slower`, `perhaps costs more` and their opposites are undecided, with an interval of its own that lies
-    beyond the margin; of what else is undecided, `open` has an interval that holds 1.
+    What is undecided may have one of the words of `doc.PERHAPS`; of what else is, `open` has an interval that holds 1.
     """
     ratio, verdict = row.ratio, row.verdict
     if ratio is None or verdict is None:
@@ -109,9 +103,19 @@ def kind_of(row: Row, section: Section) -> str:
     if ratio.n_blocks < MINIMUM_BLOCKS:
         return "few"
     found = ratio.efficiency(section.better)
+    return leaning_of(verdict, ratio, section) or (
+        "open" if found.low <= 1 <= found.high else "undecided"
+    )
+
+
+def leaning_of(verdict: Verdict, ratio: Ratio, section: Section) -> str:
+    """Return `perhaps slower` of what is undecided, though its interval lies beyond the margin; empty without one."""
+    if verdict.kind != "undecided" or ratio.n_blocks < MINIMUM_BLOCKS or reasons_of(verdict):
+        return ""
+    found = ratio.efficiency(section.better)
     lowest, highest = edges(verdict.margin)
-    if withheld(row) or (found.low <= highest and found.high >= lowest):
-        return "open" if found.low <= 1 <= found.high else "undecided"
+    if found.low <= highest and found.high >= lowest:
+        return ""
     if section.metric.role == "cost":
         return "perhaps costs more" if found.high < 1 else "perhaps costs less"
     return "perhaps slower" if found.high < 1 else "perhaps faster"
@@ -212,7 +216,7 @@ def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int =
         elif cost != "":
             nothing = msg("no difference in speed found")
         return joined([cost, nothing, excluded], "; ")
-    if is_open and (is_decided or not kinds & PERHAPS.keys()):
+    if is_open and (is_decided or not kinds & doc.PERHAPS.keys()):
         elsewhere = msg("elsewhere {words}", words=excluded)
         excluded = elsewhere if excluded != "" else msg("undecided elsewhere")
     return joined([speed, cost, excluded], "; ")
@@ -370,8 +374,8 @@ def _cpu(these: Sequence[SpokenComparison]) -> doc.Inline:
 
 def _word(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
     """Return the words of a kind that has no amount."""
-    if kind in PERHAPS:
-        return PERHAPS[kind]
+    if kind in doc.PERHAPS:
+        return doc.PERHAPS[kind]
     if kind == "few":
         if these[0].is_cost:
             return msg("no verdict on CPU cost")
@@ -452,7 +456,7 @@ def _bound(judged: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc
 
     It holds for all of them at once: it is wrong only if the bound of the one that truly loses most is wrong.
     """
-    these = [each for each in judged if each.kind in _OPEN or each.kind in PERHAPS]
+    these = [each for each in judged if each.kind in _OPEN or each.kind in doc.PERHAPS]
     if not these:
         return
     worst = max(these, key=_largest_loss)

@@ -1,6 +1,7 @@
 """A document: what is shown, as data. Views make it, renderers show it, and neither knows the other."""
 
 from vtax.report.document.cells import (
+    PERHAPS,
     UNSCALED,
     Bar,
     Count,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vtax.report.document.text import Inline, Value, msg, plural
+from vtax.report.document.text import Inline, Message, Value, msg, plural
 from vtax.stats.terms import WORDS_OF_COST
 from vtax.stats.verdict import Kind
 
@@ -23,6 +23,13 @@ _PREFIXES = {
     "G": 1e9,
     "T": 1e12,
 }
+PERHAPS: Mapping[str, Message] = {
+    "perhaps slower": msg("perhaps slower"),
+    "perhaps faster": msg("perhaps faster"),
+    "perhaps costs more": msg("perhaps costs more"),
+    "perhaps costs less": msg("perhaps costs less"),
+}
+"""Words of what is undecided, with an interval of its own beyond the margin."""
 _LOOKS = {word: kind for kind, word in WORDS_OF_COST.items()}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
 _TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
@@ -96,6 +103,7 @@ class Mean(Value):
     """A mean, rounded to fit the half-width of its interval. shows: it, the half-width, or both with the unit.
 
     step: smallest difference of two figures that their tool tells, in their unit; no digit below it is shown.
+    decimals: those of its column; None for its own.
     """
 
     mean: float
@@ -103,6 +111,7 @@ class Mean(Value):
     scale: Scale
     shows: Literal["mean", "half-width", "both"] = "mean"
     step: float = 0.0
+    decimals: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,7 @@ class VerdictCell(Value):
     blocks_low, blocks_needed: the range of more that settle it; 0 when not known.
     margin: that `at-most` names.
     bound: what is said in place of the word, such as `at least 1.4 % slower`; empty where the word says more.
+    leaning: one of `PERHAPS`, which is said in place of `undecided`; empty without one.
     """
 
     kind: Kind
@@ -178,11 +188,23 @@ class VerdictCell(Value):
     blocks_low: int = 0
     margin: float = 0.0
     bound: Inline = ""
+    leaning: str = ""
 
     @property
     def look(self) -> str:
         """The verdict on a speed that has its colour and sign: a cost that is more looks as what is slower."""
         return _LOOKS.get(self.kind, self.kind)
+
+    @property
+    def sign(self) -> str:
+        """The name of its sign: that of its look, or of what it leans to."""
+        if not self.leaning:
+            return self.look
+        return (
+            "perhaps-slower"
+            if self.leaning in ("perhaps slower", "perhaps costs more")
+            else "perhaps-faster"
+        )
 
 
 @dataclass(frozen=True)
@@ -199,20 +221,20 @@ class Relative(Value):
     """Something as a share of a baseline, 1 being as much, with its interval: the one way to write a comparison.
 
     It reads as percent. What `is_of` performance, of which more is better, reads as "times slower" below half and as
-    "times faster" above twice; an amount reads as "times" above twice. low, high: 0 and inf without an interval.
+    "times faster" above twice; an amount reads as "times" above twice. The performance that is a time, or another
+    value of which less is better, reads as `14 % longer` or `14 % more`. low, high: 0 and inf without an interval.
     shows: the estimate, the interval, both, or the interval's end of least performance. baseline: named behind the
-    percent in a sentence. verdict: the word that follows in an overview. has_word: whether "slower" and "faster" are
-    said; a verdict in the next column says so too.
+    percent in a sentence. verdict: the word that follows in an overview. decimals: as of a `Mean`.
     """
 
     estimate: float
     low: float = 0.0
     high: float = math.inf
-    is_of: Literal["performance", "amount"] = "performance"
+    is_of: Literal["performance", "amount", "time", "value"] = "performance"
     shows: Literal["both", "estimate", "interval", "low"] = "both"
     baseline: str = ""
     verdict: VerdictCell | None = None
-    has_word: bool = True
+    decimals: int | None = None
 
 
 @dataclass(frozen=True)

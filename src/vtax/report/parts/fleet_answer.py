@@ -236,7 +236,7 @@ def _word(each: ChangeEffect, count: int) -> doc.Inline:
     kind = "slower" if performance < 1 else "faster"
     text = shared.bound_of(kind, (each.at_once or each.effect).loss(section.better), section)
     if text == "":
-        is_percent = 1 / _FAR <= performance <= _FAR  # beyond, it reads as times slower
+        is_percent = share.is_of != "time" and 1 / _FAR <= performance <= _FAR  # else it says so
         text = msg("{share} of what it was", share=share) if is_percent else share
     if section.metric.role == "cost":
         text = joined([text, shared.metric_of(section)], " ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
@@ -108,7 +109,11 @@ def _waterfall(ladder: Ladder, analysis: Analysis) -> doc.RowFigure:
         rows.append(
             doc.FigureRow(
                 joined(
-                    [listed(step.adds), joined(["(", doc.Relative(share.estimate), ")"], "")], " "
+                    [
+                        listed(step.adds),
+                        joined(["(", replace(share, low=0.0, high=math.inf), ")"], ""),
+                    ],
+                    " ",
                 ),
                 analysis.colours[step.row.platform.name],
                 (math.exp(to), low, high),

@@ -28,11 +28,6 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     yield from _withheld(section, analysis)
     yield from _out_of_reach(section, analysis)
     compared = [each for each in analysis.primary if each.family]
-    if section is next((each for each in compared if each.better == "lower"), None):
-        yield msg(
-            "lower is better here: twice the value of {baseline} is 50 %",
-            baseline=analysis.baseline,
-        )
     if section is next(iter(compared), None):
         yield msg("percents are geometric means of the ratios within blocks, not of the two means")
         if analysis.declared.get("design", {}).get("trials", 1) != 1:

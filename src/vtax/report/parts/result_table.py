@@ -43,7 +43,7 @@ def result_table(
         ),
         doc.Column(
             "percent",
-            shared.percent_title(baseline, msg("{level} interval", level=level)),
+            _share_title(section, baseline, msg("{level} interval", level=level)),
             is_number=True,
         ),
         doc.Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
@@ -77,21 +77,27 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
     if row.platform.is_baseline:
         return [
             *shown,
-            joined([doc.Share(1.0, "whole"), muted(msg("baseline"))], " "),
+            _baseline_cell(section),
             doc.Bar(1.0, 1.0, 1.0),
             _verdict(row, section),
         ]
     if row.ratio is None:
         return [*shown, "", "", _verdict(row, section)]
-    is_said = row.verdict is not None and row.verdict.kind in {
-        "slower",
-        "faster",
-        "costs-more",
-        "costs-less",
-    }
-    relative = replace(shared.relative_of(row.ratio, section), has_word=not is_said)
+    relative = shared.relative_of(row.ratio, section)
     bar = doc.Bar(relative.low, relative.estimate, relative.high)
     return [*shown, styled(relative, "strong"), bar, _verdict(row, section)]
+
+
+def _share_title(section: Section, baseline: doc.Inline, interval: doc.Inline) -> doc.Inline:
+    """Return the head of the column of ratios."""
+    if not shared.is_inverse(section):
+        return shared.percent_title(baseline, interval)
+    return msg("against {baseline}\n[{interval}]", baseline=baseline, interval=interval)
+
+
+def _baseline_cell(section: Section) -> doc.Inline:
+    word = muted(msg("baseline"))
+    return word if shared.is_inverse(section) else joined([doc.Share(1.0, "whole"), word], " ")
 
 
 def _verdict(row: Row, section: Section) -> doc.Inline:

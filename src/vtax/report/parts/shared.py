@@ -9,7 +9,7 @@ from typing import Literal
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.answers import least_difference
+from vtax.report.analysis.answers import leaning_of, least_difference
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.analysis.next_step import reasons_of
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
@@ -17,7 +17,7 @@ from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.host_change import Effect
 from vtax.stats.ratio import Loss, Ratio
-from vtax.stats.terms import MINIMUM_BLOCKS, has_words
+from vtax.stats.terms import MINIMUM_BLOCKS, has_words, is_time
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 from vtax.units import safe_bound
@@ -66,9 +66,11 @@ def verdict_of(
     more = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
     is_open = verdict.kind == "undecided"
     bound: doc.Inline = ""
+    leaning = leaning_of(verdict, ratio, section) if ratio is not None else ""
     if ratio is not None and ratio.n_blocks >= MINIMUM_BLOCKS and not reasons_of(verdict):
         bound = bound_of(verdict.kind, ratio.loss(section.better), section, is_compact=is_compact)
-    return doc.VerdictCell(verdict.kind, *(more if is_open else (0, 0)), verdict.margin, bound)
+    blocks = more if is_open else (0, 0)
+    return doc.VerdictCell(verdict.kind, *blocks, verdict.margin, bound, leaning)
 
 
 def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = False) -> doc.Inline:
@@ -138,13 +140,20 @@ def few_of(names: Sequence[str]) -> doc.Inline:
 def relative_of(ratio: Ratio | Effect, section: Section, baseline: str = "") -> doc.Relative:
     """Return a ratio as a share of the baseline: of a speed its performance, of all else how much of it there is.
 
-    section: of its metric. baseline: to be named.
+    A time is told by how much longer it is. section: of its metric. baseline: to be named.
     """
     found = ratio.efficiency(section.share_better)
-    is_of: Literal["performance", "amount"] = "amount"
-    if section.metric.role == "speed":
+    is_of: Literal["performance", "amount", "time", "value"] = "amount"
+    if is_inverse(section):
+        is_of = "time" if is_time(section.metric.unit.partition("/")[0]) else "value"
+    elif section.metric.role == "speed":
         is_of = "performance"
     return doc.Relative(found.estimate, found.low, found.high, is_of, baseline=baseline)
+
+
+def is_inverse(section: Section) -> bool:
+    """Whether a section's ratios are told by how much more or less there is, not as a share of performance."""
+    return section.metric.role == "speed" and section.better == "lower"
 
 
 def share_of(value: float, low: float | None, high: float | None) -> doc.Relative:
@@ -157,7 +166,8 @@ def predicted_of(ratio: Ratio, section: Section) -> doc.Inline:
     found = ratio if section.share_better == "higher" else ratio.inverse
     if found.predicted_low is None or found.predicted_high is None:
         return doc.Nothing()
-    return doc.Relative(found.estimate, found.predicted_low, found.predicted_high, shows="interval")
+    share = relative_of(ratio, section)
+    return replace(share, low=found.predicted_low, high=found.predicted_high, shows="interval")
 
 
 def percent_title(baseline: doc.Inline, interval: doc.Inline) -> doc.Inline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -38,6 +39,8 @@ SIGNS: Mapping[str, str] = {
     "equivalent": "=",
     "at-most": "≤",
     "undecided": "?",
+    "perhaps-slower": "▽",
+    "perhaps-faster": "△",
 }
 WORDS: Mapping[str, Message] = {
     "slower": msg("slower"),
@@ -123,15 +126,14 @@ class Formatter:
     def _relative(self, value: cells.Relative, role: Role) -> Iterator[Run]:
         """Yield `95.4 % [93.0, 97.0] slower`; below half of the baseline `7.41 times slower [7.09, 7.81]`."""
         shown, interval, kind = numbers.relative(
-            value.estimate, value.low, value.high, is_amount=value.is_of == "amount"
+            value.estimate, value.low, value.high, of=value.is_of, decimals=value.decimals
         )
         if interval and value.shows == "low":
             low, high = interval[1:-1].split(", ")
-            shown = high if kind == "slower" else low
+            shown = high if kind in ("slower", "more") else low
         parts: list[Run] = []
         if value.shows != "interval":
-            spoken = "times" if kind != "percent" and not value.has_word else kind
-            parts.append(Run(self._share_of(value, self.number(shown), spoken), role, value))
+            parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
         if interval and value.shows in ("both", "interval"):
             parts.append(
                 Run(
@@ -152,6 +154,8 @@ class Formatter:
             share = f"{shown}\N{NO-BREAK SPACE}%"
             named = msg("{share} of {baseline}", share=share, baseline=value.baseline)
             return self.text(named) if value.baseline else share
+        if kind in ("more", "less"):
+            return self._change_of(value, f"{shown}\N{NO-BREAK SPACE}%", kind)
         return self.text(
             {
                 "slower": msg("{times} times slower", times=shown),
@@ -159,6 +163,19 @@ class Formatter:
                 "times": msg("{times} times", times=shown),
             }[kind]
         )
+
+    def _change_of(self, value: cells.Relative, share: str, kind: numbers.Kind) -> str:
+        """Return `14 % longer`, `14 % longer than native`."""
+        words = {
+            ("time", "more"): msg("{share} longer", share=share),
+            ("time", "less"): msg("{share} shorter", share=share),
+            ("value", "more"): msg("{share} more", share=share),
+            ("value", "less"): msg("{share} less", share=share),
+        }
+        word = words[value.is_of, kind]
+        if value.baseline:
+            return self.text(msg("{change} than {baseline}", change=word, baseline=value.baseline))
+        return self.text(word)
 
     def value(self, value: Any) -> str:
         """Return a typed value as characters."""
@@ -175,10 +192,12 @@ class Formatter:
             if value.blocks_needed
             else ""
         )
-        return f"{SIGNS[value.look]} {self.word(value)}", more
+        return f"{SIGNS[value.sign]} {self.word(value)}", more
 
     def word(self, verdict: cells.VerdictCell) -> str:
         """Return the word of a verdict, or its bound where it has one; `at-most` names its margin."""
+        if verdict.leaning:
+            return self.text(cells.PERHAPS[verdict.leaning])
         if verdict.bound != "":
             return self.text(verdict.bound)
         if verdict.kind == "at-most":
@@ -216,8 +235,17 @@ class Formatter:
         return "; ".join([*shown, *rest])
 
     def cases(self, warning: Warning) -> list[str]:
-        """Return the sentence of every different case of a warning."""
-        return [self.text(text) for text in warning.texts]
+        """Return the sentences of all cases of a warning, each once with how often it stands."""
+        counts = Counter(self.text(text) for text in warning.texts)
+        return [
+            text
+            + (
+                self.text(plural(" ({count} times)", " ({count} times)", count))
+                if count > 1
+                else ""
+            )
+            for text, count in counts.items()
+        ]
 
 
 def efficiency_bar(low: float, estimate: float, high: float) -> str:
@@ -243,7 +271,9 @@ def _quantity(f: Formatter, value: cells.Quantity) -> str:
 
 
 def _mean(f: Formatter, value: cells.Mean) -> str:
-    mean, half = numbers.mean_and_half_width(value.mean, value.half_width, value.scale, value.step)
+    mean, half = numbers.mean_and_half_width(
+        value.mean, value.half_width, value.scale, value.step, value.decimals
+    )
     shown = {"mean": [mean], "half-width": [half], "both": [mean, half]}[value.shows]
     unit = f.text(unit_of(value.scale.unit)) if value.shows == "both" else ""
     return " ".join(filter(None, [f.number(" ".join(filter(None, shown))), unit]))

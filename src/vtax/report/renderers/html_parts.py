@@ -14,6 +14,7 @@ from vtax.report.document import msg, plural
 from vtax.report.document.text import Role
 from vtax.report.renderers import vega
 from vtax.report.renderers.charts import chart_spec
+from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import PARTS, SIGNS, WORDS, Formatter, Run
 from vtax.stats.terms import WORDS_OF_COST
@@ -150,11 +151,11 @@ class HtmlParts:
         )
         word = self.formatter.word(verdict)
         said = element('<span class="hidden">, {}</span>', word)
-        if verdict.bound != "":
+        if verdict.bound != "" or verdict.leaning:
             said = element(' <span class="bound">{}</span>', word)
         return element(
             '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>{}',
-            SIGNS[verdict.look],
+            SIGNS[verdict.sign],
             shown,
             interval or self.formatter.text(msg("no interval")),
             said,
@@ -223,7 +224,8 @@ class HtmlParts:
 
     def _places(self, warning: doc.Warning) -> Markup:
         """Return where a warning holds; every text and place of it on demand where there are several."""
-        texts = self.formatter.cases(warning) if len(warning.cases) > 1 else []
+        cases = self.formatter.cases(warning)
+        texts = cases if len(cases) > 1 else []
         places = [self.formatter.text(place.inline) for place in warning.places]
         if len(places) <= 1 and not texts:
             return element(' <span class="muted">{}</span>', places[0]) if places else Markup("")
@@ -236,6 +238,7 @@ class HtmlParts:
         return element(" <details>{}{}{}</details>", summary, every, where)
 
     def _table(self, table: doc.Table) -> Markup:
+        table = aligned(table)
         columns = [
             _Column(number, column, _class(column), label)
             for number, (column, label) in enumerate(
@@ -277,21 +280,29 @@ class HtmlParts:
 
     def _legend(self, table: doc.Table) -> Markup:
         """Return the signs with the verdicts that they stand for: on speeds, and on the costs that the table has."""
-        of_table = set()
-        for group in table.groups:
-            for row in group.rows:
-                of_table |= {
-                    cell.verdict.kind
-                    for cell in row.cells
-                    if isinstance(cell, doc.Relative) and cell.verdict is not None
-                }
-        keys = []
-        for kind, sign in SIGNS.items():
-            words = [kind]
+        verdicts = [
+            cell.verdict
+            for group in table.groups
+            for row in group.rows
+            for cell in row.cells
+            if isinstance(cell, doc.Relative) and cell.verdict is not None
+        ]
+        of_table = {each.kind for each in verdicts}
+        words: dict[str, dict[str, str]] = {}
+        for kind in SIGNS:
+            if kind in WORDS:
+                words[kind] = {kind: self.formatter.text(WORDS[kind])}
             if WORDS_OF_COST.get(kind) in of_table:
-                words.append(WORDS_OF_COST[kind])
-            text = ", ".join(self.formatter.text(WORDS[word]) for word in words)
-            keys.append(element('<span class="key {}">{} {}</span>', kind, sign, text))
+                cost = WORDS_OF_COST[kind]
+                words[kind][cost] = self.formatter.text(WORDS[cost])
+        for each in verdicts:
+            if each.leaning:
+                words.setdefault(each.sign, {})[each.leaning] = self.formatter.word(each)
+        keys = []
+        for kind, of_kind in words.items():
+            look = "undecided" if kind not in WORDS else kind
+            text = ", ".join(of_kind.values())
+            keys.append(element('<span class="key {}">{} {}</span>', look, SIGNS[kind], text))
         return element('<p class="legend">{}</p>', joined(keys, " "))
 
     def _body(self, group: doc.Group, columns: list[_Column]) -> Markup:

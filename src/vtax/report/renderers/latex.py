@@ -1,11 +1,13 @@
-"""A document as LaTeX: tables in the style of booktabs, ready for a paper. Figures are left out."""
+"""A document as LaTeX, and one table of it for a paper: tables in the style of booktabs. Figures are left out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.report import document as doc
+from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.format import PARTS, Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
@@ -20,15 +22,18 @@ _HEAD = r"""\documentclass{article}
 \begin{document}
 \maketitle
 """
+_PACKAGES = r"% \usepackage{amssymb,array,booktabs,graphicx,textcomp}"
 _CHARACTERS: Mapping[str, str] = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "[": "{[}", "*": "{*}",  # which would be an argument of the line's end before them, or its starred form
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$",
-    "µ": r"\textmu{}", "∞": r"$\infty$", "–": "--", "…": r"\dots{}", "▼": r"$\blacktriangledown$",
+    "µ": r"\textmu{}", "∞": r"$\infty$", "–": r"\textendash{}", "…": r"\dots{}", "▼": r"$\blacktriangledown$",
+    "▽": r"$\triangledown$", "△": r"$\vartriangle$",
     "▲": r"$\blacktriangle$", "◆": r"$\blacklozenge$", "≤": r"$\leq$", "≥": r"$\geq$",
     "\N{NO-BREAK SPACE}": "~", "\N{NARROW NO-BREAK SPACE}": r"\,",
 }  # fmt: skip
+_LIGATURE = re.compile("-(?=-)")
 _TABLE = str.maketrans(dict(_CHARACTERS))
 _LONG, _LONG_END = (
     r"{\footnotesize\setlength{\tabcolsep}{3pt}\begin{longtable}[l]{%s}",
@@ -62,6 +67,18 @@ def latex(
     return "\n".join(
         [_HEAD % page.text(document.title), *page.blocks(document), *parts, r"\end{document}", ""]
     )
+
+
+def latex_table(document: doc.Document, table: doc.Table, language: Language = ENGLISH) -> str:
+    """Return one table of a document for \\input, no wider than a line. Above it, as comments, stand the packages that
+    it needs, the title of the document, and the paragraphs of the section that has the table."""
+    page = _Page(Formatter(language))
+    section = next(
+        part for part in document.parts if isinstance(part, doc.Titled) and table in part.parts
+    )
+    about = [document.title, *(p.text for p in section.parts if isinstance(p, doc.Paragraph))]
+    comments = [f"% {one_line(page.formatter.text(each))}" for each in about]
+    return "\n".join([_PACKAGES, *comments, page.table(table), ""])
 
 
 class _Page(TextPage):
@@ -99,6 +116,7 @@ class _Page(TextPage):
     def table(self, table: doc.Table) -> str:
         """Return a table over as many pages as it needs; one that repeats others on one line's width, however
         small."""
+        table = aligned(table)
         grid = grid_of(table, self.formatter)
         width, wrapped = len(grid.titles), sum(grid.wraps)
         room = max(_ROOM - _ROOM_OF_OTHERS * (width - wrapped), _LEAST_ROOM) / max(wrapped, 1)
@@ -156,5 +174,5 @@ def _stack(lines: list[str], stands: str, side: str) -> str:
 
 def escaped(text: str) -> str:
     """Return text that LaTeX sets as it is; what its usual fonts lack becomes a symbol, or a question mark."""
-    known = one_line(text).translate(_TABLE)
+    known = _LIGATURE.sub("-{}", one_line(text).translate(_TABLE))
     return "".join(character if ord(character) < 0x250 else "?" for character in known)

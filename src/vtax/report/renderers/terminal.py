@@ -14,6 +14,7 @@ from rich.text import Text
 from vtax.messages import Severity
 from vtax.report import document as doc
 from vtax.report.document.text import Role
+from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.format import Formatter, Run
 from vtax.report.renderers.grid import TextGrid
 from vtax.report.renderers.language import ENGLISH, Language
@@ -139,6 +140,7 @@ class _Terminal:
         return text.append(f"  {where}", "dim") if where else text
 
     def _table(self, table: doc.Table) -> TextGrid:
+        table = aligned(table)
         rooms = {"", "spare", "wide", "sketch"} if self.is_wide else {"", "spare"}
         shown = _whole_columns(table, rooms)
         without = _whole_columns(table, rooms - {"spare"})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vtax.report import document as doc
+from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.format import Formatter
 
 
@@ -78,7 +79,8 @@ class Grid:
 
 
 def grid_of(table: doc.Table, formatter: Formatter) -> Grid:
-    """Return every column but sketches, every cell as text."""
+    """Return every column but sketches, every cell as text, with digits alike within a column."""
+    table = aligned(table)
     shown = [(n, column) for n, column in enumerate(table.columns) if column.room != "sketch"]
     return Grid(
         tuple(one_line(formatter.text(column.title)) for _, column in shown),

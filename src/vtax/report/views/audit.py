@@ -173,5 +173,6 @@ VIEW = register_view(
         msg("Differences between guests; with --all, every fact."),
         document,
         40,
+        about=msg("Differences between guests."),
     )
 )

@@ -38,7 +38,7 @@ class View:
     name: of the option of `vtax show` and of the key in its JSON. title: the heading in reports. help: what the
     option shows. document: makes it. place: in reports, in ascending order; 0 for none. has_chapters: whether its
     sections are chapters of a report, rather than parts of one. command: the one of vtax that shows it, so that
-    `vtax show` has no option for it.
+    `vtax show` has no option for it. about: what a report says of the chapter, where help speaks of options.
     """
 
     name: str
@@ -48,6 +48,7 @@ class View:
     place: int = 0
     has_chapters: bool = False
     command: str = ""
+    about: doc.Message | None = None
 
 
 def register_view(view: View) -> View:

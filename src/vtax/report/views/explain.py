@@ -64,6 +64,7 @@ def document(source: Source, options: Options) -> doc.Document:
         analysis,
         is_full=options.depth == "all",
         has_contrasts=has_contrasts,
+        is_report=options.depth == "report",
     )
     return shared.of_blocks(made, analysis)
 
@@ -75,12 +76,14 @@ def document_of(
     *,
     is_full: bool,
     has_contrasts: bool,
+    is_report: bool = False,
 ) -> doc.Document:
     """Return the document of the contrasts.
 
     differing: facts that differ where platforms do.
     is_full: list all that moved.
     has_contrasts: some are not equivalent.
+    is_report: contrasts without a finding are named alone.
     """
     missing = _missing(analysis)
     apart = anatomies(analysis)
@@ -116,7 +119,7 @@ def document_of(
             parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
     parts += _grown_with_time(found, is_full=is_full)
     without = [each for each in found if not each.moved]
-    parts += _without_finding(without, analysis.baseline, is_full=is_full)
+    parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
     ending: list[doc.Part] = [
         doc.Paragraph(
             msg(
@@ -175,8 +178,10 @@ def _grown_with_time(found: Sequence[Explained], *, is_full: bool) -> list[doc.P
     return [doc.Paragraph(text, "muted")]
 
 
-def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool) -> list[doc.Part]:
-    """All contrasts without a finding on demand, so that they hide none that has one."""
+def _without_finding(
+    found: Sequence[Explained], baseline: str, *, is_full: bool, is_report: bool
+) -> list[doc.Part]:
+    """All contrasts without a finding on demand, so that they hide none that has one; in a report their names."""
     if not found:
         return []
     if any(each.with_time for each in found):
@@ -191,6 +196,9 @@ def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool
             "{count} comparisons in which no counter moved",
             len(found),
         )
+    if is_report:
+        names = listed(first_of([_title(each) for each in found], _NAMED))
+        return [doc.Bullets((joined([title, names], ": "),), "unmoved")]
     plain = [each for each in found if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
     more = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -11,7 +10,7 @@ from typing import Literal
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
-from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
+from vtax.report.analysis.answers import is_measured, leaning_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.ladder import ladders
@@ -46,7 +45,6 @@ from vtax.store.records import PlatformRecord, UntestedRecord
 
 _MOST_NAMED = 4
 _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
-_TIMES = 2.0  # the baseline, beyond which a share reads as times slower or faster
 _MOST_COLUMNS = 6  # of a terminal's matrix
 _MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_LADDERS = 2  # whose tables stand in the answer
@@ -275,20 +273,15 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
         return
     to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     text = msg(
-        "Percent of {baseline} with its {level} interval; higher is better in every row.",
+        "Percent of {baseline} with its {level} interval, higher is better; of a time, how much longer it is.",
         **to_baseline,
     )
     if analysis.costs:
         text = msg(
-            "Percent of {baseline} with its {level} interval: of speed, where higher is better, and of the host's CPU "
-            "time for the same work, where lower is.",
+            "Percent of {baseline} with its {level} interval: of speed, where higher is better (of a time, how much "
+            "longer it is), and of the host's CPU time for the same work, where lower is.",
             **to_baseline,
         )
-    times = (
-        [msg("Twice the time is 50 %.")]
-        if any(each.better == "lower" for each in analysis.primary)
-        else []
-    )
     columns = (
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         doc.Column("baseline", analysis.baseline, is_number=True),
@@ -304,7 +297,7 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
         )
         for section, point in _answer_lines(analysis)
     ]
-    yield doc.Paragraph(joined([text, *times, *_adjusted(analysis)], " "), "muted")
+    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
     yield doc.Table(
         columns,
         (doc.Group(tuple(rows)),),
@@ -352,14 +345,14 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
     )
     text = msg(
-        "Percent of {baseline}, higher is better everywhere; ≥ and ≤: the end of the interval; 5 % slower: 5 % more "
-        "time:",
+        "Percent of {baseline}, higher is better (a time: how much longer); ≥ and ≤: the end of the interval; 5 % "
+        "slower: 5 % more time:",
         baseline=analysis.baseline,
     )
     if analysis.costs:
         text = msg(
-            "Percent of {baseline}: speed, where higher is better, and the host's CPU time for the same work, where "
-            "lower is; ≥ and ≤: the end of the interval; 5 % slower: 5 % more time:",
+            "Percent of {baseline}: speed, higher is better (a time: how much longer), and host CPU for the same work, "
+            "lower is better; ≥ and ≤: the end of the interval; 5 % slower: 5 % more time:",
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
@@ -427,30 +420,12 @@ def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     families = {
         row.verdict.family
         for section, _, row in every_row(analysis.answered)
-        if row.verdict and row.verdict.family > 1 and kind_of(row, section) in PERHAPS
+        if row.verdict and row.ratio and row.verdict.family > 1
+        if leaning_of(row.verdict, row.ratio, section)
     }
     if families:
         counts = listed(map(doc.Count, sorted(families)))
         yield msg("Verdicts allow for {families} comparisons, intervals for one.", families=counts)
-
-
-def _plain(share: doc.Relative, kind: str) -> doc.Inline:
-    """Return an undecided percentage muted, with its bound in place of a word where it has one.
-
-    What reads as times slower or faster keeps the word.
-
-    kind: see `kind_of`. Its `perhaps` follows, and only that behind what says its direction.
-    """
-    if share.verdict is None or share.verdict.kind != "undecided":
-        return share
-    has_1 = share.low <= 1 <= share.high < math.inf  # one block has no interval
-    is_percent = has_1 or 1 / _TIMES <= share.estimate <= _TIMES
-    if kind in PERHAPS:
-        word = PERHAPS[kind] if is_percent else msg("perhaps")
-        return joined([muted(replace(share, verdict=None)), styled(word, "caution")], " ")
-    if share.verdict.bound != "":
-        return muted(joined([replace(share, verdict=None), share.verdict.bound], " "))
-    return muted(share)
 
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
@@ -485,7 +460,7 @@ def _shares(
     is_plain: bool = False,
     shows: Literal["both", "estimate"] = "both",
 ) -> Iterator[doc.Inline]:
-    """Yield the percentages of platforms with their words. is_plain: see `_plain`. shows: see `doc.Relative`."""
+    """Yield the percentages of platforms with their words. is_plain: on a terminal. shows: see `doc.Relative`."""
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
@@ -497,7 +472,8 @@ def _shares(
             verdict=shared.verdict_of(row.verdict, row.ratio, section, is_compact=is_plain),
             shows=shows,
         )
-        yield _plain(share, kind_of(row, section)) if is_plain else share
+        is_muted = is_plain and row.verdict.kind == "undecided"
+        yield muted(share) if is_muted else share
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:

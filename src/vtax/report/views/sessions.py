@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vtax.foreign_data import parse_json
@@ -200,7 +201,7 @@ def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
         else (1 / these.high, 1 / these.low)
     )
     share = shared.relative_of(ratio, section)
-    return doc.Relative(share.estimate, low, high, shows="interval")
+    return replace(share, low=low, high=high, shows="interval")
 
 
 def _nesting(section: Section, analysis: Analysis) -> doc.Table:
