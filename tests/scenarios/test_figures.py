@@ -372,12 +372,34 @@ def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side():
 
 def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis():
     drawn = chart("santos2008", "figure-8")
-    side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][1]
+    side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][-1]
     assert all("data" not in layer for layer in side["layer"])
     places = [value["x"] for value in side["data"]["values"]]
     assert len(set(places)) == len(places)
     low, high = side["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < min(places) < max(places) < high
+
+
+@pytest.mark.parametrize(
+    ("study", "figure", "sides"),
+    [
+        ("ufla2010", "figure-5.3", 1),  # every test, with the mean
+        ("santos2008", "figure-8", 1),  # one test in a block, and no bounds on the left
+        ("mauricio2013", "figure-7", 1),  # the t-interval is that of the blocks
+        ("trindade2018", "figure-3", 2),  # a standard deviation on the left
+        ("urschei2007", "figure-4", 2),  # ratios of means, and means of ratios
+    ],
+)
+def test_the_same_points_are_drawn_once(study, figure, sides):
+    drawn = chart_spec(chart(study, figure), Formatter())
+    assert [len(row["hconcat"]) for row in drawn["vconcat"]] == [sides] * len(drawn["vconcat"])
+
+
+def test_numbers_that_the_publication_prints_are_on_the_only_side():
+    [side] = chart_spec(chart("mauricio2013", "figure-7"), Formatter())["vconcat"][0]["hconcat"]
+    printed = [value.get("printed_value") for value in side["data"]["values"]]
+    assert [each for each in printed if each] == [553.0]
+    assert "◇" in json.dumps(side["title"], ensure_ascii=False)
 
 
 def heatmap() -> Chart:
@@ -422,8 +444,8 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study, figure, 
     drawn = chart(study, figure)
     first, *others = drawn.values
     wide = replace(first, right=(first.right[0], -first.right[0], 1000 * first.right[0]))
-    side = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0]["hconcat"][
-        1
+    [*_, side] = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0][
+        "hconcat"
     ]
     record = side["data"]["values"][0]
     low, high = side["layer"][0]["encoding"][axis]["scale"]["domain"]

@@ -129,7 +129,7 @@ class ChartEvent:
 class Chart(_Figure):
     """A figure in panels: on the left as a publication computes it, on the right with intervals from blocks.
 
-    A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one.
+    A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one, with printed values.
 
     x_labels, y_labels: of indexes; of lines over numbers (number,
     label). is_banded: of lines, intervals are bands along them. printed: what the sign of printed values means, empty

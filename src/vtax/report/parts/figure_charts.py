@@ -60,6 +60,10 @@ def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> doc.In
         place.host for place in drawing.places
     )
     level = analysis.level
+    if drawing.figure.x == TEST and is_over_sessions:
+        return msg("every test, and the mean with its {level} interval from sessions", level=level)
+    if drawing.figure.x == TEST:
+        return msg("every test, and the mean with its {level} interval from blocks", level=level)
     if drawing.figure.is_of_largest_cv:
         if is_over_sessions:
             return msg("largest half-width of a mean's {level} interval from sessions", level=level)
@@ -159,6 +163,7 @@ class _Builder:
             bands=tuple(self._bands(panels, series)),
             log=tuple(figure.log),
             is_share=figure.is_of_largest_cv,
+            has_one_side=self._shows_the_same_twice(),
         )
 
     def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[doc.ChartValue]:
@@ -317,7 +322,16 @@ class _Builder:
         """Return the platforms of the publication."""
         return list((self.analysis.declared.get("paper") or {}).get("platforms") or ())
 
-    def _is_same_on_both_sides(self) -> bool:
+    def _shows_the_same_twice(self) -> bool:
+        """Return whether the right side has all that the left one has: every test, or the same means and bounds."""
+        if self.figure.x == TEST:
+            return True
+        is_of_values = self.figure.quantities == ("value",)
+        return (
+            is_of_values and self._has_same_means() and all(map(_is_in_right, self.drawing.places))
+        )
+
+    def _has_same_means(self) -> bool:
         """Return whether there is one test in a block, so that the mean of all tests is that of the blocks."""
         pairs = [
             (p.tests, p.here, p.blocks)
@@ -381,10 +395,15 @@ class _Builder:
                     platforms=", ".join(self.drawing.absent),
                 )
             )
-        if self._is_same_on_both_sides():
-            found.append(
-                msg("Every block has one test here, so that the means of both sides are the same.")
+        if self._has_same_means():
+            text = msg(
+                "Every block has one test here, so that the means of both sides are the same."
             )
+            if self._shows_the_same_twice():
+                text = msg(
+                    "Every block has one test here: the mean of all tests, as the publication computes it, is this one."
+                )
+            found.append(text)
         if HOST in figure.axes or figure.host:
             hosts = plural("{count} host", "{count} hosts", self.drawing.hosts)
             found.append(
@@ -415,6 +434,17 @@ def level_of(factor: str, level: str) -> doc.Inline:
 
 def _number(key: str) -> float:
     return number_of(key) or 0.0
+
+
+def _is_in_right(place: Plotted) -> bool:
+    """Return whether the right side has the bounds that the left side shows of a place."""
+    if place.tests is None or place.here is None or place.tests.drawn.low is None:
+        return True
+    left, right = _bounded(place.tests.drawn), _bounded(place.here)
+    return all(
+        a is not None and b is not None and math.isclose(a, b)
+        for a, b in zip(left, right, strict=True)
+    )
 
 
 def _right(place: Plotted) -> doc.Bounded | None:

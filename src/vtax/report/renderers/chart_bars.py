@@ -16,7 +16,6 @@ from vtax.report.renderers.chart_layers import (
     intervals,
     only,
     printed,
-    record_of,
 )
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
@@ -62,7 +61,7 @@ class _Bars(Drawn):
                             "place": self.places[value.x],
                             "series": self._name(value.series),
                             **self._inside(value, is_right=is_right),
-                            **record_of(value, axis, is_right=is_right),
+                            **self.record(value, axis, is_right=is_right),
                         }
                         for value in self.values
                     ]
@@ -77,7 +76,8 @@ class _Bars(Drawn):
 
     def _inside(self, value: doc.ChartValue, *, is_right: bool) -> Spec:
         """Return what stands in a bar: the letter of its group, or that this side has no bar."""
-        shown = value.right if is_right else value.left or value.printed
+        shown = value.right if is_right else value.left
+        shown = shown or (value.printed if self.has_printed(is_right) else None)
         return (
             {"letter": self.letters[value.series]}
             if shown

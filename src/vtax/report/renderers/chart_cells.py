@@ -45,7 +45,7 @@ class _Cells(Drawn):
             records = []
             for value in self.values:
                 bounded = value.right if is_right else value.left
-                printed = None if is_right else value.printed
+                printed = value.printed if self.has_printed(is_right) else None
                 text = self._cell(bounded, printed, is_spread=is_table and not is_right)
                 share = self._darkness(bounded[0], low, high) if bounded is not None else 0.0
                 records.append(

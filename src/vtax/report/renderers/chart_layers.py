@@ -35,13 +35,24 @@ class Drawn:
         title = {"title": self.text(self.panel.axis), "tickCount": 5}
         return {"type": "quantitative", "scale": axis.scale, "axis": title}
 
+    def has_printed(self, is_right: bool) -> bool:
+        """Return whether a side has the values that the publication prints: the left one, or the only one."""
+        return is_right == self.chart.has_one_side
+
+    def record(self, value: doc.ChartValue, axis: Axis, *, is_right: bool) -> Spec:
+        """Return the fields of what a side shows of a value, with those of the printed one."""
+        record = axis.record(value.right if is_right else value.left)
+        if value.printed is not None and self.has_printed(is_right):
+            record |= {f"printed_{name}": each for name, each in axis.record(value.printed).items()}
+        return record
+
     def title(self, is_right: bool, *, is_cut: bool = False) -> Spec:
         """Return the title of a side; both have as many lines. is_cut: arrows are there, which it explains."""
         arrow = msg("an arrow: the interval goes on") if is_cut else ""
-        sides = [
-            textwrap.wrap(self.text(joined(texts, "; ")), _SIDE_CHARS)
-            for texts in ([self.panel.left, self.chart.printed, arrow], [self.panel.right, arrow])
-        ]
+        sides = []
+        for side, is_this_right in ((self.panel.left, False), (self.panel.right, True)):
+            sign = self.chart.printed if self.has_printed(is_this_right) else ""
+            sides.append(textwrap.wrap(self.text(joined([side, sign, arrow], "; ")), _SIDE_CHARS))
         lines = sides[is_right] + [" "] * (max(map(len, sides)) - len(sides[is_right]))
         frame = (
             {"frame": "group"} if self.chart.has_one_side else {}
@@ -49,15 +60,6 @@ class Drawn:
         if self.panel.title == "":
             return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5, **frame}
         return {"text": self.text(self.panel.title), "subtitle": lines, **frame}
-
-
-def record_of(value: doc.ChartValue, axis: Axis, *, is_right: bool) -> Spec:
-    """Return the fields of what a side shows of a value; on the left those of the printed one too."""
-    shown: doc.Bounded | None = value.right if is_right else value.left
-    record = axis.record(shown)
-    if not is_right and value.printed is not None:
-        record |= {f"printed_{name}": each for name, each in axis.record(value.printed).items()}
-    return record
 
 
 def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:

@@ -17,7 +17,6 @@ from vtax.report.renderers.chart_layers import (
     intervals,
     only,
     printed,
-    record_of,
 )
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
@@ -61,7 +60,10 @@ class LineLooks(Drawn):
         scale = {"domain": domain, "range": ranges[channel]}
         legend: Spec | None = None  # dashes make the symbols illegible
         if channel != "strokeDash":
-            legend = {"title": None, **({"symbolOpacity": 1} if self.chart.is_banded else {})}
+            legend = {
+                "title": None,
+                **({"symbolOpacity": 1} if self.chart.is_banded or self.bands else {}),
+            }
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
     @property
@@ -91,7 +93,7 @@ class _Lines(LineLooks):
                 {
                     "series": self.labels[value.series],
                     "x": self._dodged(value, domain),
-                    **record_of(value, axis, is_right=is_right),
+                    **self.record(value, axis, is_right=is_right),
                 }
                 for value in self.values
             ]
@@ -114,7 +116,7 @@ class _Lines(LineLooks):
         look = {key: self.look(key) for key in ("color", "strokeDash", "shape")}
         at: Spec = {"x": {"field": "x", **x}}
         here: Spec = {**at, "y": {"field": "value", **y}, "color": look["color"]}
-        faded = {"opacity": 0.3} if is_banded else {}
+        faded = {"opacity": 0.5 if self.chart.has_one_side else 0.3} if is_banded else {}
         layers: list[Spec] = [
             {
                 "mark": {"type": "line", "strokeWidth": 1.6, **faded},
