@@ -46,6 +46,23 @@ def test_a_setting_of_links_stands_beside_those_of_the_study_and_only_where_ther
     ]
 
 
+def test_a_setting_of_some_topologies_is_set_on_their_links_alone():
+    ends = {"peer": "ssh:a/x:y", "generator": "ssh:b/x:y", "receiver": "ssh:c/x:y"}
+    given = [f"{role}={machine}" for role, machine in ends.items()]
+    changed = study_of(
+        overrides.link_changes(load("mauricio2013").study, [*given, "attachment=bridge"]),
+        "mauricio2013",
+    )
+    for table in changed.benchmark:
+        named = {role for role in ends if role in table.link}
+        if table.topology == "point-to-point":
+            assert named == {"peer"}
+        elif table.topology:
+            assert named == {"generator", "receiver"}
+        else:
+            assert table.link == {}
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("mtu=500", 500), ("offloads=false", False), ("loss=0.5", 0.5), ("congestion=reno", "reno")],

@@ -9,6 +9,7 @@ from typing import Any
 from vtax.benchmarks.registry import benchmarks
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
+from vtax.network.registry import topologies
 from vtax.platforms.registry import names as driver_names
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.load import find
@@ -31,18 +32,26 @@ def guest_changes(
 def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
     """Return what --link changes: the settings of every link of the study, whose own ones stay beside them.
 
+    A setting that only some topologies of the study have is set on the links of those.
+
     Raises BadInput for what is no KEY=VALUE, for a factor, and for a study without network benchmarks.
     """
     if not given:
         return {}
     settings = dict(map(_setting, given))
     changed, is_linked = [], False
-    for table in study.declared()["benchmark"]:
+    tables = study.declared()["benchmark"]
+    names = {table["topology"] for table in tables if table["topology"]}
+    fields = {name: set(topology.Settings.model_fields) for name, topology in topologies().items()}
+    known = set[str]().union(*(fields.get(name, set()) for name in names))
+    for table in tables:
         values = {key: value for key, value in table.items() if value is not None}
         if _has_link(table):
             is_linked = True
-            _refuse_own_settings(study, table, settings)
-            values["link"] = {**table["link"], **settings}
+            others = known - fields.get(table["topology"], known)
+            own = {name: value for name, value in settings.items() if name not in others}
+            _refuse_own_settings(study, table, own)
+            values["link"] = {**table["link"], **own}
         changed.append(values)
     if not is_linked:
         raise BadInput(
