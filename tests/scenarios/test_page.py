@@ -427,7 +427,7 @@ def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path):
     with Store.open(tmp_path / "store.sqlite") as store:
         fill(begin(store))
         (first,) = listing.page(store, RunFilter(), 1, 50).runs
-        store.remove_run("tour-1")
+        store.remove_runs("tour-1")
         fill(begin(store, "tour-2"), blocks=2)
         (second,) = listing.page(store, RunFilter(), 1, 50).runs
     assert (first.failed, second.failed) == (1, 0)

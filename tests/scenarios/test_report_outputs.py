@@ -223,7 +223,7 @@ def test_text_from_guests_cannot_become_markup(store):
     found = page_of(analyse(store, "evil-1"))
     assert "<img src=x" not in found
     assert "<script>alert" not in found
-    store.remove_run("evil-1")
+    store.remove_runs("evil-1")
 
 
 def test_with_too_many_blocks_for_dots_quartiles_are_drawn(analysis, monkeypatch):
@@ -278,14 +278,14 @@ def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store):
     svg = re.findall(r'<div class="static">(<svg.*?</svg>)', page, re.S)
     # means, ratios, order (lanes share a range), distribution, and a tool without a trial
     assert ["◀" in each for each in svg] == [True, False, False, True, False]
-    store.remove_run("wide-1")
+    store.remove_runs("wide-1")
 
 
 def test_a_figure_that_shows_everything_has_no_arrow(store):
     analysis = wide(store, "narrow-1", [101.0, 101.2, 101.1, 101.3])
     assert arrows(ratios(analysis)) == arrows(spec_of(means(analysis), Formatter())) == set()
     assert "marks what lies outside" not in page_of(analysis)
-    store.remove_run("narrow-1")
+    store.remove_runs("narrow-1")
 
 
 def test_the_csv_has_a_row_for_every_value_and_every_failed_trial(store, tmp_path):

@@ -149,13 +149,13 @@ def test_a_reader_looks_and_a_writer_loads(postgresql, url, bundles):
         with Store.open(postgresql.url("loads")) as writer:
             assert import_bundle(writer.engine, Bundle(bundles[0]), "here").is_new
             import_bundle(writer.engine, Bundle(bundles[1]), "here")
-            writer.remove_run("tour-1")
+            writer.remove_runs("tour-1")
         with Store.existing(postgresql.url("looks")) as reader:
             (run,) = reader.runs()
             assert reader.open_run(run.name).platforms
             for change in (
                 lambda: import_bundle(reader.engine, Bundle(bundles[0]), "here"),
-                lambda: reader.remove_run(run.name),
+                lambda: reader.remove_runs(run.name),
             ):
                 with pytest.raises(StoreError, match="no right") as caught:
                     change()

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import a_run
 import numpy as np
@@ -21,14 +20,16 @@ from sqlalchemy import func, select, update
 
 from vtax.errors import BadInput, StoreError
 from vtax.messages import Note, quoted
-from vtax.store import campaigns, schema
+from vtax.store import schema
+from vtax.store.annotations import Annotations, annotate
 from vtax.store.campaigns import add_session, finished_sessions
-from vtax.store.merging import extend, merge
+from vtax.store.counts import counts_of
+from vtax.store.database import reading
+from vtax.store.merging import merge
 from vtax.store.query import counters, load, outputs
 from vtax.store.records import OutputRecord
-from vtax.store.run import RunHandle
 from vtax.store.store import Store
-from vtax.store.transfer import RunIsThere
+from vtax.store.transfer import rows_of
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -277,7 +278,7 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store):
     kept = begin(store, "tour-2")
     fill(kept, blocks=2)
     before = load(store.engine, kept).measurements.value
-    store.remove_run("tour-1")
+    store.remove_runs("tour-1")
     assert [run.name for run in store.runs()] == ["tour-2"]
     assert np.array_equal(load(store.engine, kept).measurements.value, before)
     with store.engine.connect() as connection:
@@ -368,21 +369,21 @@ def test_a_campaign_refers_to_its_runs_once(store):
         (each.host, each.session): each.run for each in finished_sessions(store.engine, "mine-1a2b")
     }
     assert found == {("a", 1): "tour-4", ("b", 1): "tour-1"}
-    store.remove_run("tour-4")
+    store.remove_runs("tour-4")
     assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
     assert [each.run for each in finished_sessions(store.engine, "other")] == ["tour-1"]
 
 
 def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
     runs = measure(store, ("a", "b"), sessions=3, blocks=2)
-    store.remove_run("a-s2")
+    store.remove_runs("a-s2")
     runs["a"].remove("a-s2")  # ids of runs are not in one piece
     late = begin(store, name="late")
     fill(late, blocks=1)
     at_once = merge(store, [each for names in runs.values() for each in names])
     whole = load(store.engine, store.open_run(at_once))
     printed = len(outputs(store.engine, whole.run))
-    store.remove_run(at_once)
+    store.remove_runs(at_once)
     name = merged(store, {host: names[:1] for host, names in runs.items()})
     assert merged(store, runs) == name
     found = load(store.engine, store.open_run(name))
@@ -417,33 +418,45 @@ def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
     )  # its id follows those that were taken
 
 
-def test_two_that_add_the_same_sessions_add_them_once(store):
-    measure(store, ("a", "b", "c"), sessions=1, blocks=2)
-    name = merge(store, ["a-s1", "b-s1"])
-    opened = [store.open_run(name), store.open_run(name)]
-    raised: list[type[Exception] | None] = []
+def test_a_merged_run_that_is_merged_again_is_what_its_runs_make_at_once(store):
+    names = [each for of in measure(store, ("a", "b", "c"), blocks=2).values() for each in of]
+    at_once = merge(store, names)
+    with reading(store.engine) as connection:
+        whole = list(rows_of(connection, store.open_run(at_once).id))
+    store.remove_runs(at_once)
+    name = merge(store, names[:2])
+    annotate(store.engine, store.open_run(name).id, lambda _: Annotations(("mine",), ("seen",)))
+    assert merge(store, names, again=store.open_run(name)) == name
+    with reading(store.engine) as connection:
+        again = list(rows_of(connection, store.open_run(name).id))
+    assert again[1:] == whole[1:]
+    assert again[0][1]["identity"] == whole[0][1]["identity"]
+    assert (again[0][1]["tags"], again[0][1]["notes"]) == (["mine"], ["seen"])
 
-    def add(found: RunHandle) -> None:
-        try:
-            extend(store, found, ["c-s1"])
-            raised.append(None)
-        except RunIsThere as error:
-            raised.append(type(error))
 
-    threads = [Thread(target=add, args=(each,)) for each in opened]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert {*raised} == {None, RunIsThere}
-    found = load(store.engine, store.open_run(name))
-    assert [part["name"] for part in found.run.provenance["merged"]["runs"]] == [
-        "a-s1",
-        "b-s1",
-        "c-s1",
-    ]
-    assert len(found.run.sessions) == 3
-    assert found.trials.id.size == sum(run.trials for run in store.runs() if run.name != name)
+def test_a_run_that_others_are_made_of_is_not_removed(store):
+    names = [each for of in measure(store, ("a", "b"), 1, blocks=2).values() for each in of]
+    name = merge(store, names)
+    figures = load(store.engine, store.open_run(name)).measurements.value.tolist()
+    with pytest.raises(BadInput, match=f"a-s1 cannot be removed: it is part of {name}"):
+        store.remove_runs("a-s1")
+    assert load(store.engine, store.open_run(name)).measurements.value.tolist() == figures
+    store.remove_runs("a-s1", name)
+    assert [run.name for run in store.runs()] == ["b-s1"]
+    store.remove_runs("b-s1")
+    with reading(store.engine) as connection:
+        for table in schema.metadata.sorted_tables:
+            assert connection.execute(select(func.count()).select_from(table)).scalar() == 0
+
+
+def test_the_sums_of_a_merged_run_are_those_of_its_runs(store):
+    names = [each for of in measure(store, ("a", "b"), 2, blocks=2).values() for each in of]
+    name = merge(store, names)
+    runs = {run.name: run for run in store.runs()}
+    assert (runs[name].blocks, runs[name].trials) == (8, sum(runs[each].trials for each in names))
+    assert runs[name].failed == sum(runs[each].failed for each in names)
+    with reading(store.engine) as connection:
+        assert counts_of(connection, store.open_run(name).id).blocks == 8
 
 
 def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
@@ -460,25 +473,3 @@ def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
         if each.note.code == "session-added"
     )
     assert (added.data["session"], added.data["count"]) == (2, 1)
-
-
-def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, monkeypatch):
-    names = [
-        each for of in measure(store, ("a", "b", "c"), sessions=1, blocks=2).values() for each in of
-    ]
-    runs = {each: store.open_run(each).identity for each in names[:2]}
-    name = merge(store, names[:2])
-    honest = campaigns._identities
-
-    def late(found: RunHandle) -> set[str]:
-        if len(store.open_run(name).sessions) == 2:
-            extend(store, store.open_run(name), names[2:])
-        return honest(found)
-
-    monkeypatch.setattr(campaigns, "_identities", late)
-    campaigns.merge_campaign(
-        store, runs, {"name": "fleet", "hosts": [{"host": "a", "runs": names[:1]}]}
-    )
-    kept = store.open_run(name).provenance
-    assert [part["name"] for part in kept["merged"]["runs"]] == names
-    assert kept["campaign"]["hosts"] == [{"host": "a", "sessions": [1]}]

@@ -384,7 +384,7 @@ def test_a_long_output_is_stored_as_it_was_printed(measured, place):
     invoke(["import", "x.gz"])
     with Store.open(Home.from_environment().store_url) as store:
         run = store.open_run("ufla2010-1")
-        stored = outputs(store.engine, run, positions=[0])[0]
+        stored = outputs(store.engine, run)[0]
         assert (stored.stdout, stored.stderr) == (output["stdout"], output["stderr"])
 
 

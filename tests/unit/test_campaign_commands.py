@@ -217,7 +217,7 @@ def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, 
     merged: list[str] = []
     named: list[str] = []
 
-    def merge(_: object, runs: dict[str, str], record: dict[str, Any], __: object) -> None:
+    def merge(_: object, runs: dict[str, str], record: dict[str, Any]) -> None:
         merged.extend(runs)
         named.extend(host["host"] for host in record["hosts"] if host["runs"])
 

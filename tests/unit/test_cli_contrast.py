@@ -444,7 +444,7 @@ def test_sides_without_figures_are_a_failure_that_says_why(store, capsys, form):
         if form
         else not printed.out
     )
-    store.remove_run("empty-1")
+    store.remove_runs("empty-1")
 
 
 @pytest.mark.usefixtures("store")

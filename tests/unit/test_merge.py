@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -19,17 +20,16 @@ from click.testing import CliRunner
 from command_line import output_of
 
 from vtax.cli.main import group
-from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
 from vtax.runner.resume import resume_obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.store import appending, merging, schema
-from vtax.store.database import writing
+from vtax.store import schema
+from vtax.store.database import reading
 from vtax.store.hosts import cloned, host_id, shared_machines
-from vtax.store.query import load, outputs
+from vtax.store.query import RunData, block_counters, counters, load, outputs
 from vtax.store.rows import checked
 from vtax.store.store import Store
 
@@ -80,7 +80,6 @@ def merge(*runs: str) -> Any:
 def test_all_trials_are_there_in_sessions_of_their_own(store):
     merged = merge("tour-1", "tour-2", "tour-3")["run"]
     assert merged == "tour-merged-1"
-    assert appending._copying.cache_info().hits  # made once for all runs
     found, parts = (
         load(store.engine, store.open_run(merged)),
         [load(store.engine, store.open_run(f"tour-{n}")) for n in (1, 2, 3)],
@@ -212,12 +211,76 @@ def test_a_merged_run_travels_and_merges_with_others(store, tmp_path):
     merge("tour-1", "tour-2")
     file = str(tmp_path / "x.gz")
     output_of("export", "tour-merged-1", "-o", file)
-    store.remove_run("tour-merged-1")
+    assert "is this run already" in output_of("import", file)  # with the content of its rows
+    store.remove_runs("tour-merged-1")
     assert "tour-merged-1 was imported" in output_of("import", file)
     assert store.runs()[1].origin.startswith("merged, imported")
     assert merge("tour-merged-1", "tour-3")["run"] == "tour-merged-2"
     assert len(store.open_run("tour-merged-2").sessions) == 3
     assert "sessions in common" in refusal("tour-merged-2", "tour-2").what
+
+
+def numbers_of(data: RunData) -> list[list[float]]:
+    """Cell, metric and value of every measurement, and where its trial stands in the run."""
+    trials, measured = data.trials, data.measurements
+    columns = (trials.session, trials.block, trials.number, trials.position, trials.cell)
+    found = [each[measured.trial].tolist() for each in columns]
+    return [*found, measured.metric.tolist(), measured.value.tolist()]
+
+
+def test_a_merged_run_of_a_merged_one_has_the_trials_of_all_and_outlives_it(store):
+    merge("tour-1", "tour-2")
+    merge("tour-merged-1", "tour-3")
+    nested = load(store.engine, store.open_run("tour-merged-2"))
+    store.remove_runs("tour-merged-1")
+    again = load(store.engine, store.open_run("tour-merged-2"))
+    assert numbers_of(again) == numbers_of(nested)
+    assert again.warnings == nested.warnings
+    store.remove_runs("tour-merged-2")
+    merge("tour-1", "tour-2", "tour-3")
+    assert numbers_of(load(store.engine, store.open_run("tour-merged-1"))) == numbers_of(nested)
+
+
+def test_counters_of_a_merged_run_are_those_of_its_runs_block_after_block(store):
+    merge("tour-1", "tour-2", "tour-3")
+    runs = [store.open_run(name) for name in ("tour-1", "tour-2", "tour-3")]
+    merged = store.open_run("tour-merged-1")
+    parts = [block_counters(store.engine, run, [0, 1]) for run in runs]
+    for key, (blocks, means, _) in block_counters(store.engine, merged, [0, 1]).items():
+        assert blocks.tolist() == list(range(sum(BLOCKS)))
+        assert means.tolist() == [mean for part in parts for mean in part[key][1].tolist()]
+    means = counters(store.engine, merged)
+    assert means.keys() == counters(store.engine, runs[0]).keys()
+    for key, (mean, count) in means.items():
+        own = [counters(store.engine, run)[key] for run in runs]
+        assert count == sum(each[1] for each in own)
+        assert mean == pytest.approx(sum(each[0] * each[1] for each in own) / count)
+
+
+def test_the_sql_view_has_a_merged_run_as_its_export_has_it(store, tmp_path):
+    merge("tour-1", "tour-2", "tour-3")
+    output_of("export", "tour-merged-1", "--format", "csv", "-o", str(tmp_path / "x.csv"))
+    names = ("session", "block", "number", "position", "platform", "cell", "metric")
+    with (tmp_path / "x.csv").open() as file:
+        exported = {tuple(row[name] for name in names): row for row in csv.DictReader(file)}
+    query = f"SELECT {', '.join(names)}, value FROM measurements WHERE run = 'tour-merged-1'"
+    with reading(store.engine) as connection:
+        rows = connection.exec_driver_sql(query).all()
+    assert len(rows) == len(exported)
+    for *place, value in rows:
+        row = exported[tuple("" if each is None else str(each) for each in place)]
+        assert value == (float(row["value"]) if row["value"] else None)
+
+
+def test_a_run_that_others_are_made_of_goes_on_no_more(store):
+    merge("tour-1", "tour-2")
+    for how in (["--session"], ["--budget", "1h"]):
+        error = command_line.refusal("resume", "tour-1", *how)
+        assert error.what == "tour-1 cannot be resumed: it is part of tour-merged-1"
+        assert error.hint == "vtax remove tour-merged-1 first; vtax merge makes it again"
+    assert "tour-merged-1" in command_line.refusal("remove", "tour-1", "--yes").what
+    output_of("remove", "tour-1", "tour-merged-1", "--yes")
+    assert [run.name for run in store.runs()] == ["tour-2", "tour-3"]
 
 
 def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store):
@@ -255,7 +318,7 @@ def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(stor
     says = "some of these runs were merged before, as tour-merged-1"
     assert f"warning: {says}" in result.stderr
     output_of("export", "tour-merged-2", "-o", str(tmp_path / "x.gz"))
-    store.remove_run("tour-merged-2")
+    store.remove_runs("tour-merged-2")
     output_of("import", str(tmp_path / "x.gz"))
     found = json.loads(output_of("show", "tour-merged-2", "--json"))["warnings"]
     assert [each["text"][: len(says)] for each in found if each["code"] == "merged-again"] == [says]
@@ -483,21 +546,6 @@ def test_a_run_merged_of_thousands_knows_them_all():
         checked(schema.run.c.provenance, {"merged": {"at": 1.0, "runs": runs}})["merged"]["runs"]
         == runs
     )
-
-
-def test_a_merged_run_that_lost_the_names_of_its_runs_takes_no_further_ones(store):
-    name = merge("tour-1", "tour-2")["run"]
-    merged = store.open_run(name)
-    kept = {
-        "merged": {**merged.provenance["merged"], "runs": merged.provenance["merged"]["runs"][:1]}
-    }
-    with writing(store.engine) as connection:
-        connection.execute(
-            schema.run.update().where(schema.run.c.id == merged.id).values(provenance=kept)
-        )
-    with pytest.raises(BadInput, match="does not know"):
-        merging.extend(store, store.open_run(name), ["tour-3"])
-    assert len(store.open_run(name).sessions) == len(merged.sessions)
 
 
 def test_files_of_programs_may_be_elsewhere_on_each_host(store):

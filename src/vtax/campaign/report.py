@@ -10,11 +10,10 @@ from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
 from vtax.store.campaigns import finished_sessions, merge_campaign
-from vtax.store.merging import Watch, unwatched
 from vtax.store.store import Store
 
 
-def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> str:
+def reported_run(store: Store, campaign: Campaign) -> str:
     """Return the name of the merged run of all collected sessions, with what is known of every host.
 
     Raises BadInput where fewer than two are finished, and for runs that cannot be merged; StoreError.
@@ -39,7 +38,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
             hint="vtax campaign collect brings them, or vtax campaign load DIR BUNDLES where hosts are started by "
             "hand; vtax campaign status names the reasons",
         )
-    return merge_campaign(store, runs, record, watch)
+    return merge_campaign(store, runs, record)
 
 
 def _host_record(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:

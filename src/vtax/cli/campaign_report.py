@@ -80,7 +80,6 @@ def command(
     from vtax.campaign.directory import Campaign
     from vtax.campaign.report import reported_run
     from vtax.cli.export import write_documents
-    from vtax.cli.row_progress import run_progress
     from vtax.cli.show import print_document, print_views
     from vtax.report.analysis.source import source_of
     from vtax.report.chapters import with_hosts
@@ -89,9 +88,7 @@ def command(
 
     with Store.open(Home.from_environment().store_url) as store:
         with Campaign.open(directory).reporting() as campaign:
-            name = reported_run(
-                store, campaign, run_progress("merging the sessions of the campaign")
-            )
+            name = reported_run(store, campaign)
         source = source_of(store, name)
         checks, gate = None, None
         if asked:

@@ -20,14 +20,13 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
     kept. If some of the runs were merged before, the new run keeps a warning: no interval allows
     for a host that is added after the first result was known.
     """
-    from vtax.cli.row_progress import run_progress
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of
     from vtax.store.merging import IMAGE_UNKNOWN, MERGED_AGAIN, merge
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
-        name = merge(store, run_names, run_progress(f"merging {len(run_names)} runs"))
+        name = merge(store, run_names)
         source = source_of(store, name)
         print_views(["sessions", "hosts", "audit"], source, as_json=as_json, every_metric=False)
         for warning in source.data.warnings:

@@ -34,10 +34,13 @@ def print_raw(
     Raises BadInput when no selected trial has this position, StoreError.
     """
     run = store.open_run(run_name)
-    trials = trials_of(load(store.engine, run).narrowed(selection_of(run, wanted)))
+    data = load(store.engine, run).narrowed(selection_of(run, wanted))
+    trials, stored = trials_of(data), data.trials
     if number != EVERY:
         trials = [_chosen(run.name, trials, number)]
-    outputs_by_trial = outputs_of_each(store.engine, run, [trial.position for trial in trials])
+    ids = dict(zip(stored.position.tolist(), stored.id.tolist(), strict=True))
+    wanted_ids = {trial.position: ids[trial.position] for trial in trials}
+    outputs_by_trial = outputs_of_each(store.engine, run, wanted_ids)
     with_outputs = zip(trials, outputs_by_trial, strict=True)
     if as_json:
         entries = [{**values_of(trial), "outputs": outputs} for trial, outputs in with_outputs]

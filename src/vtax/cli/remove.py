@@ -45,8 +45,8 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     )
     if not yes and not confirmed(f"delete {what}", unanswered):
         raise VtaxError("nothing was removed")
+    store.remove_runs(*(run.name for run in runs))
     for run in runs:
-        store.remove_run(run.name)
         notify(f"{run.name} removed")
 
 

@@ -41,6 +41,8 @@ from vtax.runner.host_sessions import (
 from vtax.runner.machines import check_same_machines, held_machines
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
+from vtax.store.parts import refuse_member
+from vtax.store.rows import reading_rows
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
@@ -167,6 +169,9 @@ def _in_this_boot(
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:
     """Return the note of a further session or further blocks. Raises BadInput for a run that cannot be resumed so."""
+    if session or more_s is not None:
+        with reading_rows(run.engine) as connection:
+            refuse_member(connection, run.id, run.name, "resumed")
     if more_s is not None:
         return check_more(run, stored_study(run).study.design, more_s)
     if session:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
 from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.store.transfer import Row, Watch
 
-Run = TypeVar("Run")
-Item = TypeVar("Item")
 _EXAMINED = 2000  # rows from one look at the clock to the next
 _FIRST_S, _TERMINAL_S, PLAIN_S = 1.0, 0.5, 10.0
 
@@ -48,11 +45,6 @@ class StatusLine:
             self._terminal.status_line("")
 
 
-def run_progress(what: str) -> Callable[[Iterable[Run]], Iterator[Run]]:
-    """Return what shows how many runs were merged, as `row_progress` does. what: `merging 5 runs`."""
-    return lambda runs: _shown(runs, lambda number: f"{one_line(what)}: {number} merged", 1)
-
-
 def row_progress(what: str) -> Watch:
     """Return what shows how many rows were copied, for commands that last longer than a second.
 
@@ -60,18 +52,13 @@ def row_progress(what: str) -> Watch:
     """
 
     def watch(done: str, rows: Iterable[Row]) -> Iterator[Row]:
-        return _shown(rows, lambda number: f"{one_line(what)}: {number} rows {done}", _EXAMINED)
+        status = StatusLine()
+        try:
+            for number, row in enumerate(rows):
+                if number % _EXAMINED == 0 and number and status.is_due:
+                    status.show(f"{one_line(what)}: {number} rows {done}")
+                yield row
+        finally:
+            status.end()
 
     return watch
-
-
-def _shown(items: Iterable[Item], line: Callable[[int], str], examined: int) -> Iterator[Item]:
-    """Yield items, and show how many there were. examined: items from one look at the clock to the next."""
-    status = StatusLine()
-    try:
-        for number, item in enumerate(items):
-            if number % examined == 0 and number and status.is_due:
-                status.show(line(number))
-            yield item
-    finally:
-        status.end()

@@ -20,6 +20,7 @@ from vtax.live.events import Event, EventReader, RunProgress
 from vtax.stats.rules import rule_class
 from vtax.store import schema
 from vtax.store.counts import counts_of, last_position
+from vtax.store.parts import numbered, of_run
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.store import LAST, RunHandle, Store
 
@@ -102,7 +103,7 @@ def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> Li
             return before
         counts = counts_of(connection, run.id)
         block = connection.execute(
-            select(func.max(schema.trial.c.block)).where(schema.trial.c.run_id == run.id)
+            select(func.max(numbered(schema.trial.c.block))).where(of_run(schema.trial, run.id))
         ).scalar()
     design = run.declared.get("design", {})
     blocks = design.get("blocks") if rule_class(design).is_counted else None

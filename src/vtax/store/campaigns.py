@@ -15,10 +15,9 @@ from vtax.messages import Note
 from vtax.stats.rules import rule_class
 from vtax.store import schema
 from vtax.store.database import insert_new, reading, writing
-from vtax.store.merging import Watch, extend, merge, merged_identity, unwatched
-from vtax.store.provenance import CAMPAIGN, merged_runs
+from vtax.store.merging import merge, merged_identity
+from vtax.store.provenance import CAMPAIGN, IMPORTED, merged_runs, part_identities
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 
@@ -76,15 +75,12 @@ def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
         return [CampaignSession(*row) for row in fetch(connection, query)]
 
 
-def merge_campaign(
-    store: Store, runs: Mapping[str, str], record: Mapping[str, Any], watch: Watch = unwatched
-) -> str:
+def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, Any]) -> str:
     """Return the name of the merged run of a campaign's runs, and keep a record in it. It is made once; later runs
     are added to it.
 
     runs: name -> identity.
     record: as in report.analysis.campaign, where each host has `runs` (names) instead of `sessions`.
-    watch: shows progress.
 
     Raises as merge.
     """
@@ -95,13 +91,12 @@ def merge_campaign(
     with reading(store.engine) as connection:
         name = connection.execute(query).scalar()
     merged = store.open_run(name) if name else None
-    known = _identities(merged) if merged else set()
-    new = [run for run, identity in runs.items() if identity not in known]
-    if merged is None or not known <= {*runs.values()}:  # or one of its runs is gone
-        merged = store.open_run(merge(store, [*runs], watch))
-    elif new:
-        extend(store, merged, new, watch)
-        merged = store.open_run(merged.name)
+    known = part_identities(merged.provenance) if merged else set()
+    if merged is None or known != {*runs.values()}:
+        again = merged if known < {*runs.values()} else None  # else one of its runs is gone
+        if again and IMPORTED in again.provenance:  # it has trials of its own
+            again = None
+        merged = store.open_run(merge(store, runs, again))
     planned, before = _planned(record), _planned(merged.provenance.get(CAMPAIGN) or {})
     if 0 < before < planned and not rule_class(merged.declared.get("design", {})).allows_for_looks:
         merged.add_warning(Note("session-added", session=before + 1, count=before))
@@ -110,7 +105,7 @@ def merge_campaign(
         link = update(campaign).where(campaign.c.name == record["name"])
         connection.execute(link.values(merged_id=merged.id))
         current = select(table.c.provenance).where(table.c.id == merged.id).with_for_update()
-        ((provenance,),) = fetch(connection, current)  # others may have added runs
+        ((provenance,),) = fetch(connection, current)
         hosts = _with_sessions(record["hosts"], runs, provenance)
         provenance[CAMPAIGN] = {**record, "hosts": hosts}
         connection.execute(
@@ -141,8 +136,3 @@ def _planned(record: Mapping[str, Any]) -> int:
     """Return how many sessions a host of a campaign is planned to have."""
     counts = [host.get("planned") for host in record.get("hosts", ())]
     return max((count for count in counts if isinstance(count, int)), default=0)
-
-
-def _identities(merged: RunHandle) -> set[str]:
-    """Return the identities of the runs that a merged run is made of."""
-    return {str(part.get("identity")) for part in merged_runs(merged.provenance)}

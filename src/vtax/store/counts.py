@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, case, distinct, func, select
 
 from vtax.store import schema
+from vtax.store.parts import numbered, of_run
 
 
 class Counts(NamedTuple):
@@ -24,14 +25,16 @@ class Counts(NamedTuple):
 
 def counts_of(connection: Connection, run_id: int) -> Counts:
     """Return the counts of a run; reads all its trials."""
-    row = connection.execute(select(*_columns()).where(schema.trial.c.run_id == run_id)).one()
+    query = select(*_columns()).where(of_run(schema.trial, run_id))
+    row = connection.execute(query).one()
     return _counts(*row)
 
 
 def counts_of_all(connection: Connection) -> dict[int, Counts]:
     """Return the counts of all runs that have a trial, by their ids; reads all trials of the store."""
-    run_id = schema.trial.c.run_id
-    rows = connection.execute(select(run_id, *_columns()).group_by(run_id))
+    part = schema.part
+    query = select(part.c.run_id, *_columns()).where(part.c.member_id == schema.trial.c.run_id)
+    rows = connection.execute(query.group_by(part.c.run_id))
     return {row[0]: _counts(*row[1:]) for row in rows}
 
 
@@ -47,7 +50,7 @@ def _columns() -> tuple[ColumnElement[Any], ...]:
     trial = schema.trial
     measured = ~trial.c.is_warmup
     return (
-        func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
+        func.count(distinct(case((trial.c.block >= 0, numbered(trial.c.block))))),
         func.sum(case((measured, 1), else_=0)),
         func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
     )

@@ -1,40 +1,40 @@
-"""Runs of one study become one run, whose sessions are theirs: copied, numbered one after another, with provenance.
+"""Runs of one study become one run, whose sessions are theirs, numbered one after another, with provenance.
 
-Nothing is computed here. What is made has the form of a run of several sessions, so every view reads it, and
-intervals are over sessions (stats.sessions). The runs that it was made of stay as they are.
+Nothing is computed here, and no trial is copied. What is made has the form of a run of several sessions, so every view
+reads it, and intervals are over sessions (stats.sessions). The runs that it is made of stay as they are, and stay.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
 from vtax.messages import Note, columns_of, packed
 from vtax.stats.rules import rule_class
 from vtax.store import schema
-from vtax.store.appending import append, describe_platforms
-from vtax.store.database import writing
+from vtax.store.database import new_id, writing
 from vtax.store.hosts import cloned, digests, half_known, shared_machines
-from vtax.store.provenance import MERGED, merged_runs
-from vtax.store.run import RunHandle
-from vtax.store.store import Store, next_name
-from vtax.store.transfer import RunIsThere, add_rows
+from vtax.store.parts import add_parts
+from vtax.store.provenance import MERGED, merged_runs, part_identities
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.run import RunHandle, add_session
+from vtax.store.store import Store, add_design, next_name
 from vtax.study.programs import with_names_of_files
 
-Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
-"""Shows progress: runs that are merged -> the same."""
 # keys of a design that say how long a run is, not what it measures
 _LENGTH_KEYS = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")
 _MAX_SHOWN = 80  # characters of a value
 _MOST_SHOWN = 6  # differences
 _MOST_NAMED = 4  # runs in a warning
 _DIGITS = 12  # of a digest
+_BETWEEN = " / "  # versions of a platform
 
 
 MERGED_AGAIN = "merged-again"
@@ -43,19 +43,17 @@ IMAGE_UNKNOWN = "image-unknown"
 """The warning of a merged run of which a part does not say what its image held."""
 
 
-def unwatched(runs: Iterable[RunHandle]) -> Iterable[RunHandle]:
-    """Return the runs; no progress is shown."""
-    return runs
+def merge(store: Store, names: Iterable[str], again: RunHandle | None = None) -> str:
+    """Store the merged run of several; returns its name.
 
-
-def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
-    """Store the merged run of several; returns its name. watch: shows progress.
+    again: a merged run that becomes that of these runs, and keeps its name, tags and notes.
 
     Raises BadInput with the difference for runs of different studies, images, agents, plug-ins or platforms, for
     those that are not finished, share a session, or are of hosts that are not independent, and where the study's rule
     has no sessions; StoreError.
     """
-    runs = _open_by_start(store, dict.fromkeys(names))
+    opened = map(store.open_run, dict.fromkeys(names))
+    runs = sorted(opened, key=lambda run: (run.started_at, run.name))
     if len({run.id for run in runs}) < 2:
         raise BadInput(
             f"merging needs two runs or more; {runs[0].name} is the only one named",
@@ -66,6 +64,8 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     table = schema.run
     with writing(store.engine) as connection:
         query = select(table.c.identity, table.c.name, table.c.provenance)
+        if again:
+            query = query.where(table.c.id != again.id)
         stored = connection.execute(query).all()
         known = {row.identity: row.name for row in stored}
         if identity in known:
@@ -73,49 +73,83 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
                 f"these runs are merged already: {known[identity]}",
                 hint=f"vtax show {known[identity]}",
             )
-        name = next_name(f"{runs[0].study}-merged", known.values())
-        merged = add_rows(connection, [("run", _run_row(runs, name, identity))])
-        append(connection, merged, watch(runs))
-        describe_platforms(connection, merged, runs)
-        _warn(connection, merged, _merged_before(stored, runs), _unknown_image(runs))
-    return name
+        if again:
+            row = _run_row(runs, again.name, identity)
+            _keep(row, again, runs)
+            merged = again.id
+            _forget_parts(connection, merged)
+            connection.execute(update(table).where(table.c.id == merged).values(row))
+        else:
+            row = _run_row(runs, next_name(f"{runs[0].study}-merged", known.values()), identity)
+            merged = new_id(connection, table, row)
+            _warn(connection, merged, _merged_before(stored, runs))
+        _add_parts(connection, merged, runs)
+        _warn(connection, merged, _unknown_image(runs))
+    return str(row["name"])
 
 
-def _open_by_start(store: Store, names: Iterable[str]) -> list[RunHandle]:
-    """Return runs in the order in which they began."""
-    return sorted(map(store.open_run, names), key=lambda run: (run.started_at, run.name))
+def _keep(row: dict[str, Any], merged: RunHandle, runs: Iterable[RunHandle]) -> None:
+    """Keep in the row of a merged run that is merged again what people wrote, and what else is known of it."""
+    known = part_identities(merged.provenance)
+    new = [run for run in runs if run.identity not in known]
+    row["notes"] = [*merged.annotations.notes, *_notes(new)]
+    row["tags"] = list(dict.fromkeys([*merged.annotations.tags, *_tags(new)]))
+    row["provenance"] = {**merged.provenance, **row["provenance"]}
 
 
-def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch = unwatched) -> None:
-    """Add the sessions of further runs to a merged run, which keeps its name.
+def _forget_parts(connection: Connection, merged: int) -> None:
+    """Delete what a merged run has of its runs, and the warning about their images."""
+    tables = (schema.part, schema.metric, schema.cell, schema.platform, schema.session)
+    for table in tables:
+        connection.execute(delete(table).where(table.c.run_id == merged))
+    warning = schema.warning
+    about_images = (warning.c.run_id == merged, warning.c.code == IMAGE_UNKNOWN)
+    connection.execute(delete(warning).where(*about_images))
 
-    Raises as `merge`, and RunIsThere where another process added some since it was opened; nothing is added then.
-    """
-    added = _open_by_start(store, names)
-    runs = [merged, *added]
-    known_parts = merged_runs(merged.provenance)
-    known_sessions = sum(len(part.get("sessions") or ()) for part in known_parts)
-    if known_sessions != len(merged.sessions):
-        raise BadInput(
-            f"{merged.name} does not know of which runs its sessions are",
-            hint=f"vtax remove {merged.name}; it is made again from its runs",
-        )
-    _check(runs)
-    row = _run_row(runs, merged.name, "")
-    provenance = row["provenance"][MERGED]
-    parts = [*known_parts, *provenance["runs"][1:]]
-    row["identity"] = merged_identity(str(part.get("identity")) for part in parts)
-    row["provenance"] = {**merged.provenance, MERGED: {**provenance, "runs": parts}}
-    row["notes"] = [*merged.annotations.notes, *_notes(added)]
-    row["stopped_because"] = packed(Note("merged", count=len(parts)))
-    table = schema.run
-    as_opened = update(table).where(table.c.id == merged.id, table.c.identity == merged.identity)
-    with writing(store.engine) as connection:
-        if connection.execute(as_opened.values(row)).rowcount != 1:
-            raise RunIsThere(merged.name)
-        append(connection, merged.id, watch(added))
-        describe_platforms(connection, merged.id, runs)
-        _warn(connection, merged.id, _unknown_image(added))
+
+def _add_parts(connection: Connection, merged: int, runs: Sequence[RunHandle]) -> None:
+    """Make runs the parts of a merged one, with all that they measured in its design."""
+    number = 0
+    platforms: dict[str, list[PlatformRecord]] = {}
+    cells: dict[str, CellRecord] = {}
+    metrics: dict[tuple[str, str], MetricRecord] = {}
+    for run in runs:
+        for session in run.sessions:
+            number += 1
+            add_session(connection, merged, replace(session, number=number))
+        for platform in run.platforms:
+            platforms.setdefault(platform.name, []).append(platform)
+        for cell in run.cells:
+            cells.setdefault(cell.key, cell)
+        for metric in run.metrics:
+            metrics.setdefault((metric.benchmark, metric.name), metric)
+    add_design(
+        connection,
+        merged,
+        map(_merge_platforms, platforms.values()),
+        cells.values(),
+        metrics.values(),
+    )
+    add_parts(connection, merged, [(run.id, len(run.sessions)) for run in runs])
+
+
+def _merge_platforms(records: Sequence[PlatformRecord]) -> PlatformRecord:
+    """Return what several runs say of one platform: tested where one tested it, marked as in any."""
+    tested = [record for record in records if record.available] or records
+    versions: dict[str, None] = {}
+    marks: dict[str, None] = {}
+    for record in tested:
+        versions.update(dict.fromkeys(record.version.split(_BETWEEN)))
+        marks.update(dict.fromkeys(record.marks))
+    first = tested[0]
+    return replace(
+        records[0],
+        available=first.available,
+        reason=first.reason,
+        hint=first.hint,
+        marks=tuple(marks),
+        version=_BETWEEN.join(versions),
+    )
 
 
 def _warn(connection: Connection, run_id: int, *notes: Note | None) -> None:
@@ -130,6 +164,11 @@ def _notes(runs: Iterable[RunHandle]) -> list[str]:
     for run in runs:
         notes += [f"{run.name}: {note}" for note in run.annotations.notes]
     return notes
+
+
+def _tags(runs: Iterable[RunHandle]) -> list[str]:
+    """Return the tags of runs, each once."""
+    return list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags))
 
 
 def merged_identity(identities: Iterable[str]) -> str:
@@ -357,10 +396,8 @@ def _run_row(runs: Sequence[RunHandle], name: str, identity: str) -> dict[str, A
         if all(point in run.untested for run in runs):
             untested.append(vars(point))
     parts: list[dict[str, Any]] = []
-    tags: dict[str, None] = {}
     sessions = 0
     for run in runs:
-        tags.update(dict.fromkeys(run.annotations.tags))
         parts.append(
             {
                 "name": run.name,
@@ -388,7 +425,7 @@ def _run_row(runs: Sequence[RunHandle], name: str, identity: str) -> dict[str, A
         "stopped_because": packed(Note("merged", count=len(runs))),
         "identity": identity,
         "provenance": {MERGED: {"at": time.time(), "runs": parts}},
-        "tags": list(tags),
+        "tags": _tags(runs),
         "notes": _notes(runs),
     }
 

@@ -43,6 +43,11 @@ def merged_runs(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [run for run in runs if isinstance(run, Mapping)]
 
 
+def part_identities(provenance: Mapping[str, Any]) -> set[str]:
+    """Return the identities of the runs that a run was merged from."""
+    return {str(part.get("identity")) for part in merged_runs(provenance)}
+
+
 def versions_of(provenance: Mapping[str, Any]) -> dict[int, dict[str, str]]:
     """Return the version of each platform's runtime by session of a merged run, of runs that say it. Untrusted, as
     above."""

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    select,
+)
 
 from vtax.described import Means
 from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
 from vtax.question import Selection
 from vtax.store import schema
+from vtax.store.parts import indices, numbered, of_run
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, RESOLUTIONS, SAMPLES
 from vtax.store.rows import fetch, plain_settings, reading_rows
 from vtax.store.run import RunHandle, lists_of_trials, unpack
@@ -28,7 +40,7 @@ LATEST = 1e11  # of all moments, Unix time
 
 @dataclass(frozen=True)
 class Trials:
-    """Every trial of a run as parallel arrays, ordered by id (the order they were stored in).
+    """Every trial of a run as parallel arrays, in the order they were stored in; those of a merged run by its parts.
 
     cell: index into RunData.run.cells.
     session: number, from 1.
@@ -166,10 +178,10 @@ class RunData:
 def load(engine: Engine, run: RunHandle) -> RunData:
     """Return everything of a run but raw outputs and counters. Raises StoreError."""
     with reading_rows(engine) as connection:
-        cell_ids = _ids(connection, schema.cell, run.id)
-        if cell_ids.size != len(run.cells):
+        cells = indices(connection, schema.cell, run.id)
+        if len({*cells.values()}) != len(run.cells):
             raise ValueError("cells are of platforms that are not there")
-        trials = _read_trials(connection, run.id, cell_ids)
+        trials = _read_trials(connection, run.id, cells)
         if not {session.number for session in run.sessions} >= set(
             np.unique(trials.session).tolist()
         ):
@@ -179,27 +191,27 @@ def load(engine: Engine, run: RunHandle) -> RunData:
             trials,
             _read_measurements(connection, run.id, trials),
             _read_guests(connection, run),
-            _read_warnings(connection, run.id, cell_ids),
-            _read_failures(connection, run.id, cell_ids),
+            _read_warnings(connection, run.id, cells),
+            _read_failures(connection, run.id, cells),
             lists_of_trials(connection, run.id, HISTOGRAMS),
             lists_of_trials(connection, run.id, RESOLUTIONS),
         )
 
 
 def outputs(
-    engine: Engine, run: RunHandle, positions: Collection[int] | None = None
+    engine: Engine, run: RunHandle, trials: Collection[int] | None = None
 ) -> list[OutputRow]:
-    """Return raw outputs of a run's trials, in the order they happened. positions: of the trials; None for all.
+    """Return raw outputs of a run's trials, in the order they happened. trials: their ids; None for all.
 
     Raises StoreError.
     """
     trial, output = schema.trial, schema.output
     query = (
         select(
-            trial.c.position,
+            numbered(trial.c.position),
             trial.c.cell_id,
-            trial.c.block,
-            trial.c.number,
+            numbered(trial.c.block),
+            numbered(trial.c.number),
             output.c.role,
             output.c.argv,
             output.c.status,
@@ -207,14 +219,14 @@ def outputs(
             output.c.stderr,
         )
         .join_from(output, trial)
-        .where(trial.c.run_id == run.id)
-        .order_by(trial.c.position, output.c.id)
+        .where(of_run(trial, run.id))
+        .order_by(numbered(trial.c.position), output.c.id)
     )
-    if positions is not None:
-        query = query.where(trial.c.position.in_(positions))
+    if trials is not None:
+        query = query.where(trial.c.id.in_(trials))
     rows = []
     with reading_rows(engine) as connection:
-        index = _index_of(_ids(connection, schema.cell, run.id))
+        index = indices(connection, schema.cell, run.id)
         for row in fetch(connection, query):
             rows.append(
                 OutputRow(
@@ -233,34 +245,35 @@ def outputs(
 
 
 def outputs_of_each(
-    engine: Engine, run: RunHandle, positions: Sequence[int]
+    engine: Engine, run: RunHandle, trials: Mapping[int, int]
 ) -> Iterator[list[OutputRow]]:
-    """Yield the raw outputs of every trial, in this order; those of few trials are in memory. Raises StoreError."""
+    """Yield the raw outputs of every trial, in this order; those of few trials are in memory.
+
+    trials: the position of each -> its id.
+
+    Raises StoreError.
+    """
+    positions = list(trials)
     for first in range(0, len(positions), _AT_ONCE):
-        part = positions[first : first + _AT_ONCE]
-        rows: dict[int, list[OutputRow]] = {position: [] for position in part}
-        for row in outputs(engine, run, positions=part):
+        rows: dict[int, list[OutputRow]] = {
+            position: [] for position in positions[first : first + _AT_ONCE]
+        }
+        for row in outputs(engine, run, [trials[position] for position in rows]):
             rows[row.position].append(row)
-        for position in part:
-            yield rows[position]
+        yield from rows.values()
 
 
 def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple[float, int]]:
     """Return by (cell index, place, name) the mean over the measured trials that went well, and their number."""
-    trial, counter = schema.trial, schema.counter
-    keys = (trial.c.cell_id, counter.c.place, counter.c.name)
-    query = (
-        select(*keys, func.avg(counter.c.value), func.count())
-        .join_from(counter, trial)
-        .where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
-        .group_by(*keys)
-    )
+    cell, counter = schema.cell, schema.counter
+    keys = (cell.c.key, counter.c.place, counter.c.name)
+    query = _counted(run, *keys, func.avg(counter.c.value), func.count()).group_by(*keys)
+    index = {record.key: number for number, record in enumerate(run.cells)}
     means = {}
     with reading_rows(engine) as connection:
-        index = _index_of(_ids(connection, schema.cell, run.id))
-        for cell_id, place, name, mean, count in fetch(connection, query):
-            means[index[cell_id], place, name] = float(mean), int(count)
-    return means
+        for key, place, name, mean, count in fetch(connection, query):
+            means[index[key], place, name] = float(mean), int(count)
+    return dict(sorted(means.items()))
 
 
 def block_counters(
@@ -270,28 +283,37 @@ def block_counters(
 
     only: place and name of the one counter that is wanted.
     """
-    trial, counter = schema.trial, schema.counter
-    keys = (trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
-    query = select(*keys, func.avg(counter.c.value), func.count()).join_from(counter, trial)
-    query = query.where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
+    cell, counter, part = schema.cell, schema.counter, schema.part
+    keys = (cell.c.key, counter.c.place, counter.c.name)
+    query = _counted(
+        run, *keys, numbered(schema.trial.c.block), func.avg(counter.c.value), func.count()
+    )
+    query = query.where(cell.c.key.in_([run.cells[number].key for number in cells]))
     if only:
         query = query.where(counter.c.place == only[0], counter.c.name == only[1])
     columns: dict[tuple[int, str, str], tuple[list[int], list[float], list[int]]] = {}
+    of_block = (part.c.place, part.c.block, schema.trial.c.block)
+    index = {record.key: number for number, record in enumerate(run.cells)}
     with reading_rows(engine) as connection:
-        ids = _ids(connection, schema.cell, run.id)
-        wanted = trial.c.cell_id.in_([int(ids[cell]) for cell in cells])
-        query = query.where(wanted).group_by(*keys).order_by(*keys)
-        index = _index_of(ids)
-        for cell_id, place, name, block, mean, count in fetch(connection, query):
-            blocks, means, counts = columns.setdefault((index[cell_id], place, name), ([], [], []))
+        for key, place, name, block, mean, count in fetch(
+            connection, query.group_by(*keys, *of_block).order_by(*keys, *of_block)
+        ):
+            blocks, means, counts = columns.setdefault((index[key], place, name), ([], [], []))
             blocks.append(block)
             means.append(mean)
             counts.append(count)
     by_counter = {}
-    for key, (blocks, means, counts) in columns.items():
+    for place_of, (blocks, means, counts) in sorted(columns.items()):
         arrays = np.array(blocks, np.int64), np.array(means, np.float64)
-        by_counter[key] = (*arrays, sum(counts) / len(counts))
+        by_counter[place_of] = (*arrays, sum(counts) / len(counts))
     return by_counter
+
+
+def _counted(run: RunHandle, *columns: Any) -> Select[Any]:
+    """Return the query of columns of counters, cells and trials, of those trials that went well, warm-up left out."""
+    trial, cell, counter = schema.trial, schema.cell, schema.counter
+    query = select(*columns).join_from(cell, trial).join(counter)
+    return query.where(of_run(cell, run.id), ~trial.c.is_warmup, trial.c.status == "ok")
 
 
 def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]:
@@ -311,7 +333,7 @@ def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
     table = schema.trial
     query = (
         select(table.c.id, cast(table.c.effective, Text))
-        .where(table.c.run_id == run.id)
+        .where(of_run(table, run.id))
         .order_by(table.c.id)
     )
     with reading_rows(engine) as connection:
@@ -324,33 +346,35 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
 
     Raises StoreError.
     """
-    table = schema.trial
+    table, guest = schema.trial, schema.guest
     query = select(table.c.id, table.c.guest_id).where(
-        table.c.run_id == run.id, table.c.guest_id.is_not(None)
+        of_run(table, run.id), table.c.guest_id.is_not(None)
     )
+    guests = select(guest.c.id).where(of_run(guest, run.id))
     with reading_rows(engine) as connection:
-        index = _index_of(_ids(connection, schema.guest, run.id))
-        return {trial: index[guest] + 1 for trial, guest in fetch(connection, query)}
+        ids = connection.execute(guests.order_by(schema.part.c.place, guest.c.id)).scalars()
+        numbers = {guest_id: number for number, guest_id in enumerate(ids, start=1)}
+        return {trial: numbers[guest_id] for trial, guest_id in fetch(connection, query)}
 
 
-def _read_trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
+def _read_trials(connection: Connection, run_id: int, cells: Mapping[int, int]) -> Trials:
     columns = schema.trial.c
     query = (
         select(
             columns.id,
             columns.cell_id,
-            columns.block,
-            columns.number,
-            columns.position,
+            numbered(columns.block),
+            numbered(columns.number),
+            numbered(columns.position),
             columns.is_warmup,
             columns.started_at,
             (columns.status == "ok").label("is_ok"),
             func.coalesce(columns.outside_s, -1.0).label("outside_s"),
             func.coalesce(columns.inside_s, -1.0).label("inside_s"),
-            columns.session,
+            numbered(columns.session),
         )
-        .where(columns.run_id == run_id)
-        .order_by(columns.id)
+        .where(of_run(schema.trial, run_id))
+        .order_by(schema.part.c.place, columns.id)
     )
     kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4"]
     rows = _fetch(connection, query, kinds)
@@ -358,7 +382,7 @@ def _read_trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     outside_s, inside_s = rows["outside_s"], rows["inside_s"]
     return Trials(
         id=rows["id"].astype(np.int64),
-        cell=_positions(cell_ids, rows["cell_id"], "cell"),
+        cell=_indices_of(cells, rows["cell_id"], "cell"),
         block=rows["block"].astype(np.int64),
         number=rows["number"].astype(np.int64),
         position=rows["position"].astype(np.int64),
@@ -372,34 +396,35 @@ def _read_trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
 
 
 def _read_measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
-    table, trial = schema.measurement, schema.trial
-    metric_ids = _ids(connection, schema.metric, run_id)
-    query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(
-        table.c.trial_id, table.c.metric_id
+    """Return the measurements of trials, those of each session from one range of the clustered table."""
+    table = schema.measurement
+    first, last = bindparam("first", type_=Integer), bindparam("last", type_=Integer)
+    query = (
+        select(table.c.trial_id, table.c.metric_id, table.c.value)
+        .where(table.c.trial_id.between(first, last))
+        .order_by(table.c.trial_id, table.c.metric_id)
     )
-    if trials.id.size:
-        # one range of the clustered table; other runs that were stored meanwhile drop out below
-        query = query.where(table.c.trial_id.between(int(trials.id[0]), int(trials.id[-1])))
-    else:
-        own = select(trial.c.id).where(trial.c.run_id == run_id)
-        query = query.where(table.c.trial_id.in_(own))
-    rows = _fetch(connection, query, ["i8", "i8", "f8"])
-    _refuse_infinite(rows, ("value",))
-    index = np.searchsorted(trials.id, rows["trial_id"])
-    is_own = np.zeros(rows.size, np.bool_)
-    if trials.id.size:
-        is_own = trials.id[index] == rows["trial_id"]
-    return Measurements(
-        trial=index[is_own].astype(np.int64),
-        metric=_positions(metric_ids, rows["metric_id"][is_own], "metric"),
-        value=rows["value"][is_own].astype(np.float64),
-    )
+    metrics = indices(connection, schema.metric, run_id)
+    trial, metric, value = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+    starts = np.flatnonzero(np.diff(trials.session, prepend=0)).tolist()
+    for start, end in pairwise([*starts, trials.id.size]):
+        ids = trials.id[start:end]
+        rows = _fetch(connection, query, ["i8", "i8", "f8"], first=int(ids[0]), last=int(ids[-1]))
+        _refuse_infinite(rows, ("value",))
+        index = np.searchsorted(ids, rows["trial_id"])
+        is_own = ids[index] == rows["trial_id"]  # others were stored meanwhile
+        trial.append(index[is_own] + start)
+        metric.append(rows["metric_id"][is_own])
+        value.append(rows["value"][is_own])
+    metric_index = _indices_of(metrics, np.concatenate(metric), "metric")
+    return Measurements(np.concatenate(trial), metric_index, np.concatenate(value))
 
 
 def _read_guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     table, platform = schema.guest, schema.platform
-    query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    query = query.where(table.c.run_id == run.id).order_by(table.c.id)
+    columns = [numbered(column) for column in table.c]
+    query = select(*columns, platform.c.name.label("platform")).join_from(table, platform)
+    query = query.where(of_run(table, run.id)).order_by(schema.part.c.place, table.c.id)
     known = {record.name for record in run.platforms}
     guests = []
     for row in fetch(connection, query):
@@ -420,45 +445,53 @@ def _read_guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]
     return tuple(guests)
 
 
-def _read_warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
-    table, trial = schema.warning, schema.trial
-    index = _index_of(cell_ids)
+def _read_warnings(
+    connection: Connection, run_id: int, cells: Mapping[int, int]
+) -> tuple[WarningRow, ...]:
+    table, trial, place = schema.warning, schema.trial, schema.part.c.place
     is_used = (trial.c.block.is_(None)) | (trial.c.block >= 0) | (table.c.code == CLOCK_RATE)
     data = cast(table.c.data, Text)
     query = (
         select(table.c.code, data, table.c.cell_id, func.count())
         .join_from(table, trial, table.c.trial_id == trial.c.id, isouter=True)
-        .where(table.c.run_id == run_id, is_used)
-        .group_by(table.c.code, data, table.c.cell_id)
-        .order_by(func.min(table.c.id))
+        .where(of_run(table, run_id), is_used)
+        .group_by(place, table.c.code, data, table.c.cell_id)
+        .order_by(place, func.min(table.c.id))
     )
-    rows = []
+    counts: dict[tuple[str, str, int | None], int] = {}
     for code, text, cell_id, times in connection.execute(query):
-        cell = None if cell_id is None else index[cell_id]
+        key = (code, text, None if cell_id is None else cells[cell_id])
+        counts[key] = counts.get(key, 0) + times
+    rows = []
+    for (code, text, cell), times in counts.items():
         rows.append(WarningRow(note_in(code, parse_json(text)), cell, times))
     return tuple(rows)
 
 
-def _read_failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:
+def _read_failures(
+    connection: Connection, run_id: int, cells: Mapping[int, int]
+) -> tuple[FailureRow, ...]:
     table = schema.trial
-    index = _index_of(cell_ids)
+    block, number = numbered(table.c.block), numbered(table.c.number)
     query = (
-        select(table.c.cell_id, table.c.block, table.c.number, table.c.is_warmup, table.c.error)
-        .where(table.c.run_id == run_id, table.c.status != "ok")
-        .order_by(table.c.position)
+        select(table.c.cell_id, block, number, table.c.is_warmup, table.c.error)
+        .where(of_run(table, run_id), table.c.status != "ok")
+        .order_by(numbered(table.c.position))
     )
     failures = []
     for cell_id, block, number, is_warmup, error in fetch(connection, query):
-        failures.append(FailureRow(index[cell_id], block, number, is_warmup, restored(error)))
+        failures.append(FailureRow(cells[cell_id], block, number, is_warmup, restored(error)))
     return tuple(failures)
 
 
-def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
-    """Return where each of the wanted ids stands among the sorted ones. Raises ValueError for one that is not there."""
-    index: Ints = np.searchsorted(ids, wanted).astype(np.int64)
-    if wanted.size and (index.max() >= ids.size or (ids[index] != wanted).any()):
+def _indices_of(indices: Mapping[int, int], wanted: Any, what: str) -> Ints:
+    """Return the index of each of the wanted ids. indices: of ids. Raises ValueError for one that is not there."""
+    known = np.array(sorted(indices.items()), np.int64).reshape(-1, 2)
+    place = np.searchsorted(known[:, 0], wanted)
+    if wanted.size and (place.max() >= len(known) or (known[place, 0] != wanted).any()):
         raise ValueError(f"a trial refers to a {what} that this run does not have")
-    return index
+    found: Ints = known[place, 1]
+    return found
 
 
 def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
@@ -468,23 +501,11 @@ def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
             raise ValueError(f"{name} of a trial is no time or value")
 
 
-def _ids(connection: Connection, table: Any, run_id: int) -> Ints:
-    query = select(table.c.id).where(table.c.run_id == run_id).order_by(table.c.id)
-    return np.array(connection.execute(query).scalars().all(), np.int64)
-
-
-def _index_of(ids: Ints) -> dict[int, int]:
-    return {row_id: index for index, row_id in enumerate(ids.tolist())}
-
-
-def _fetch(connection: Connection, query: Select[Any], kinds: list[str]) -> NDArray[Any]:
+def _fetch(
+    connection: Connection, query: Select[Any], kinds: list[str], **values: int
+) -> NDArray[Any]:
     """Return rows of a query as one structured array, filled straight from the driver's cursor."""
-    sql = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
     names = [column.key for column in query.selected_columns]
     dtype = np.dtype(list(zip(names, kinds, strict=True)))
-    cursor = connection.connection.cursor()
-    try:
-        cursor.execute(sql)
-        return np.fromiter(cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]
-    finally:
-        cursor.close()
+    with connection.execute(query, values) as result:
+        return np.fromiter(result.cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]

@@ -20,6 +20,7 @@ from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
+from vtax.store.parts import of_run
 from vtax.store.records import (
     LISTS,
     REFUSED,
@@ -485,7 +486,7 @@ def lists_of_trials(
     """Return by trial id and name the numbers of the trials that have some under a key of LISTS."""
     table = schema.trial
     query = select(table.c.id, table.c.effective).where(
-        table.c.run_id == run_id,
+        of_run(table, run_id),
         cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True),
     )
     lists = {}

@@ -70,6 +70,20 @@ run = Table(
     Column("notes", JSON, nullable=False, server_default="[]"),  # texts
 )
 
+part = Table(  # of a run: whose guests, trials and warnings it has; see store.parts
+    "part",
+    metadata,
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True),  # in the order of the sessions
+    Column("member_id", ForeignKey("run.id"), nullable=False, index=True),
+    # what is added to numbers of the member
+    Column("session", Integer, nullable=False, default=0),
+    Column("block", Integer, nullable=False, default=0),
+    Column("number", Integer, nullable=False, default=0),  # of a trial before the first block
+    Column("position", Integer, nullable=False, default=0),
+    sqlite_with_rowid=False,
+)
+
 session = Table(
     "session",
     metadata,
@@ -261,13 +275,17 @@ campaign_session = Table(
 MEASUREMENTS_VIEW = """CREATE VIEW measurements AS
 SELECT run.name AS run, run.study AS study, platform.name AS platform, cell.benchmark AS benchmark,
   cell.label AS label, cell.tool_version AS tool_version, cell.topology AS topology, cell.parameters AS parameters,
-  cell.link AS link, cell.key AS cell, cell.point AS point, cell.levels AS levels, trial.block + 1 AS block,
-  trial.session AS session, trial.number AS number, trial.position AS position, trial.is_warmup AS is_warmup,
-  trial.status AS status,
+  cell.link AS link, cell.key AS cell, cell.point AS point, cell.levels AS levels,
+  CASE WHEN trial.block < 0 THEN trial.block + 1 ELSE trial.block + part.block + 1 END AS block,
+  trial.session + part.session AS session,
+  CASE WHEN trial.block < 0 THEN trial.number + part.number ELSE trial.number END AS number,
+  trial.position + part.position AS position, trial.is_warmup AS is_warmup, trial.status AS status,
   trial.error AS error, trial.started_at AS started_at, trial.outside_s AS outside_s, trial.inside_s AS inside_s,
   trial.effective AS effective, metric.name AS metric, measurement.value AS value, metric.unit AS unit,
   metric.better AS better
-FROM trial JOIN run ON run.id = trial.run_id JOIN cell ON cell.id = trial.cell_id
+FROM part JOIN run ON run.id = part.run_id JOIN trial ON trial.run_id = part.member_id
+  JOIN cell AS measured ON measured.id = trial.cell_id
+  JOIN cell ON cell.run_id = run.id AND cell.key = measured.key
   JOIN platform ON platform.id = cell.platform_id LEFT JOIN measurement ON measurement.trial_id = trial.id
   LEFT JOIN metric ON metric.id = measurement.metric_id"""
 """The view `measurements`, which docs/data.md describes: a row per measurement, and one per trial without any."""

@@ -33,6 +33,7 @@ from vtax.store.database import (
     translated_errors,
     writing,
 )
+from vtax.store.parts import add_itself, refuse_member
 from vtax.store.records import (
     CellRecord,
     MetricRecord,
@@ -167,12 +168,9 @@ class Store:
                     "notes": [],
                 }
                 run_id = new_id(connection, schema.run, row)
+                add_itself(connection, run_id)
                 add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
-                _add_platforms(connection, run_id, platforms)
-                _add_cells(connection, run_id, cells)
-                if metrics:
-                    rows = [{"run_id": run_id, **vars(metric)} for metric in metrics]
-                    connection.execute(insert(schema.metric), rows)
+                add_design(connection, run_id, platforms, cells, metrics)
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
                 raise BadInput(
@@ -227,11 +225,19 @@ class Store:
                 if handle.host.get("machine_id") == machine:
                     yield handle
 
-    def remove_run(self, name: str) -> None:
-        """Delete a run and everything of it. Raises BadInput for an unknown one."""
-        run_id = self._run_id(name)  # also of one that cannot be read any more
+    def remove_runs(self, *names: str) -> None:
+        """Delete runs and everything of them, all or none.
+
+        Raises BadInput for an unknown one, and for one that a merged run is made of, unless that is deleted too.
+        """
+        ids = {
+            self._run_id(name): name for name in names
+        }  # also those that cannot be read any more
         with writing(self.engine) as connection:
-            trials = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
+            for run_id, name in ids.items():
+                refuse_member(connection, run_id, name, "removed", without=ids)
+            connection.execute(delete(schema.part).where(schema.part.c.run_id.in_(ids)))
+            trials = select(schema.trial.c.id).where(schema.trial.c.run_id.in_(ids))
             for table in (schema.measurement, schema.counter, schema.output):
                 connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
             for table in (
@@ -243,8 +249,8 @@ class Store:
                 schema.platform,
                 schema.session,
             ):
-                connection.execute(delete(table).where(table.c.run_id == run_id))
-            connection.execute(delete(schema.run).where(schema.run.c.id == run_id))
+                connection.execute(delete(table).where(table.c.run_id.in_(ids)))
+            connection.execute(delete(schema.run).where(schema.run.c.id.in_(ids)))
 
     def close_orphans(self, names: Sequence[str], ended_at: float) -> None:
         """Mark runs that a killed vtax left `running` as interrupted. ended_at: Unix time."""
@@ -314,8 +320,23 @@ def _untested_row(record: UntestedRecord) -> dict[str, Any]:
     return {**vars(record), "reason": packed(record.reason), "hint": packed(record.hint)}
 
 
+def add_design(
+    connection: Connection,
+    run_id: int,
+    platforms: Iterable[PlatformRecord],
+    cells: Iterable[CellRecord],
+    metrics: Iterable[MetricRecord],
+) -> None:
+    """Store what a run measures."""
+    _add_platforms(connection, run_id, platforms)
+    _add_cells(connection, run_id, cells)
+    rows = [{"run_id": run_id, **vars(metric)} for metric in metrics]
+    if rows:
+        connection.execute(insert(schema.metric), rows)
+
+
 def _add_platforms(
-    connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
+    connection: Connection, run_id: int, platforms: Iterable[PlatformRecord]
 ) -> None:
     rows = []
     for position, platform in enumerate(platforms):
@@ -334,7 +355,7 @@ def _add_platforms(
         connection.execute(insert(schema.platform), rows)
 
 
-def _add_cells(connection: Connection, run_id: int, cells: Sequence[CellRecord]) -> None:
+def _add_cells(connection: Connection, run_id: int, cells: Iterable[CellRecord]) -> None:
     query = select(schema.platform.c.name, schema.platform.c.id).where(
         schema.platform.c.run_id == run_id
     )

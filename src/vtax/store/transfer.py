@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import JSON, Connection, LargeBinary, Table, Text, insert, select
+from sqlalchemy import JSON, Connection, LargeBinary, Table, Text, insert, null, select
 
 from vtax.errors import StoreBusy
 from vtax.store import schema
 from vtax.store.database import insert_new
+from vtax.store.parts import KEYS, add_itself, indices, numbered, of_run, parts_of
 
 Row = tuple[str, dict[str, Any]]
 Watch = Callable[[str, Iterable[Row]], Iterable[Row]]
@@ -35,6 +36,7 @@ ORDER = (
     "warning",
 )
 _OF_TRIALS = ("output", "measurement", "counter")
+_OF_PARTS = ("guest", "trial", *_OF_TRIALS, "warning")
 _AT_ONCE = 1000  # rows of one statement, fewer where they are large
 _AT_ONCE_LARGE = 1  # rows that are fetched at once where one may be large
 _AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of the rows of one statement
@@ -68,9 +70,13 @@ def portable_columns(table: Table) -> list[str]:
 
 
 class Ids:
-    """The ids of the rows of a table, in their order; a row has the number of its place, from 1."""
+    """The ids of the rows of a table, in their order; a row has the number of its place, from 1.
 
-    def __init__(self) -> None:
+    before: how many rows come before them.
+    """
+
+    def __init__(self, before: int = 0) -> None:
+        self._before = before
         self._ids = array("q")
         self.add = self._ids.append
 
@@ -86,7 +92,7 @@ class Ids:
         index = bisect_left(self._ids, row_id)
         if index == len(self._ids) or self._ids[index] != row_id:
             raise ValueError(f"row {row_id} is not there")
-        return index + 1
+        return self._before + index + 1
 
 
 def large_columns(table: Table) -> list[str]:
@@ -99,35 +105,51 @@ def large_columns(table: Table) -> list[str]:
 
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
-    """Yield the rows of a run, as they are stored: not checked, outputs compressed."""
-    ids: dict[str, Ids] = {}
-    trials = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
+    """Yield the rows of a run, with those of its parts, as they are stored: not checked, outputs compressed."""
+    places = {name: indices(connection, schema.metadata.tables[name], run_id) for name in KEYS}
+    ids: dict[tuple[str, int], Ids] = {}
+    parts = parts_of(connection, run_id)
     for name in ORDER:
-        table = schema.metadata.tables[name]
-        names, targets = portable_columns(table), references(table)
-        columns = [table.c[column] for column in names]
-        has_id = "id" in table.c
-        if has_id:
-            columns.append(table.c.id)
-        query = select(*columns).order_by(*table.primary_key.columns)
-        if name == "run":
-            query = query.where(table.c.id == run_id)
-        elif name in _OF_TRIALS:
-            query = query.where(table.c.trial_id.in_(trials))
-        else:
-            query = query.where(table.c.run_id == run_id)
-        own = ids[name] = Ids()
-        at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
-        result = connection.execute(query, execution_options={"yield_per": at_once})
-        for batch in result.partitions():
-            for values in batch:
-                row = dict(zip(names, values, strict=False))
+        targets = references(schema.metadata.tables[name])
+        count = 0
+        for part in parts if name in _OF_PARTS else parts[-1:]:
+            own = ids[name, part.place] = Ids(count)
+            for row_id, row in _rows_of_part(connection, name, part):
                 for column, target in targets.items():
-                    if row[column] is not None:
-                        row[column] = ids[target].number_of(row[column])
-                if has_id:
-                    own.add(values[-1])
+                    if row[column] is None:
+                        continue
+                    if target in places:
+                        row[column] = places[target][row[column]] + 1
+                    else:
+                        row[column] = ids[target, part.place].number_of(row[column])
+                if row_id is not None:
+                    own.add(row_id)
                 yield name, row
+            count += len(own)
+
+
+def _rows_of_part(
+    connection: Connection, name: str, part: Any
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a table of one part of a run, each after its id; None for a table without one."""
+    table, trial = schema.metadata.tables[name], schema.trial
+    names = portable_columns(table)
+    columns = [numbered(table.c[column]) for column in names]
+    query = select(table.c.get("id", null()), *columns)
+    if name == "run":
+        query = query.where(table.c.id == part.member_id)
+    elif name in _OF_TRIALS:
+        trials = select(trial.c.id).where(trial.c.run_id == part.member_id)
+        query = query.where(table.c.trial_id.in_(trials))
+    else:
+        query = query.where(of_run(table, part.run_id), schema.part.c.place == part.place)
+    at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
+    result = connection.execute(
+        query.order_by(*table.primary_key.columns), execution_options={"yield_per": at_once}
+    )
+    for batch in result.partitions():
+        for row_id, *values in batch:
+            yield row_id, dict(zip(names, values, strict=True))
 
 
 def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
@@ -198,6 +220,7 @@ def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
     run_id = connection.execute(statement, dict(row)).scalar()
     if run_id is None:
         raise RunIsThere(row["name"])
+    add_itself(connection, int(run_id))
     return int(run_id)
 
 
