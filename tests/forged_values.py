@@ -93,6 +93,6 @@ VALUES: tuple[Any, ...] = (
     "running",
     "higher",
     "0004",
-    "0001",
+    "0002",
     "9999",
 )

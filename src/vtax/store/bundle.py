@@ -81,7 +81,7 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
     """Yield the lines but the last. Raises ValueError for what no bundle may have."""
     bounds = Bounds()
-    yield _line({"vtax": FORMAT, "schema": schema.VERSION, "anonymized": is_anonymized})
+    yield _line({"vtax": FORMAT, "schema": schema.BUNDLE_VERSION, "anonymized": is_anonymized})
     for table, row in in_pieces(rows):
         line = _line({table: row})
         bounds.add_line(line)
@@ -128,10 +128,10 @@ class Bundle:
             or not isinstance(version, str)
         ):
             raise _no_bundle(path)
-        if kind != FORMAT or version != schema.VERSION:
+        if kind != FORMAT or version != schema.BUNDLE_VERSION:
             raise BadInput(
                 f"the bundle is of another vtax: {one_line(kind, 20)}, schema {one_line(version, 20)}; "
-                f"this one reads {FORMAT}, schema {schema.VERSION}",
+                f"this one reads {FORMAT}, schema {schema.BUNDLE_VERSION}",
                 where=str(path),
                 hint="import it with the vtax that wrote it",
             )

@@ -139,7 +139,9 @@ def _checked_rows(bundle: Bundle) -> Iterator[Row]:
         has_no_role = name == "metric" and "role" not in stored  # a bundle of old
         row = {**stored, "role": ""} if has_no_role else stored
         if check is None or row.keys() != check.keys():
-            raise ValueError(f"a row of {name[:20]} has other columns than schema {schema.VERSION}")
+            raise ValueError(
+                f"a row of {name[:20]} has other columns than schema {schema.BUNDLE_VERSION}"
+            )
         values = {column: check[column](value) for column, value in row.items()}
         if has_no_role:
             is_primary = values["is_primary"]

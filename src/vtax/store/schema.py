@@ -23,7 +23,8 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0001"  # what this vtax reads and writes
+VERSION = "0002"  # of the store that this vtax reads and writes
+BUNDLE_VERSION = "0001"  # of the tables in a bundle, which has no parts
 
 metadata = MetaData(
     naming_convention={
