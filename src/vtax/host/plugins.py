@@ -26,8 +26,8 @@ from importlib.metadata import (
     entry_points,
 )
 from pathlib import Path
-from types import ModuleType
-from typing import Any, get_type_hints
+from types import ModuleType, UnionType
+from typing import Any, get_args, get_type_hints
 
 import vtax
 from vtax.errors import BadInput
@@ -301,7 +301,12 @@ def problem_of(plugin: Any, shape: type) -> str:
 
 
 def _is_of(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a declared type."""
+    """Return whether a value is of a declared type, or of one of several."""
+    hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return any(_is_of_one(value, each) for each in hints)
+
+
+def _is_of_one(value: Any, hint: Any) -> bool:
     if is_dataclass(hint) and isinstance(hint, type):
         return isinstance(value, hint)
     from pydantic import TypeAdapter, ValidationError
