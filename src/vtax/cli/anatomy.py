@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vtax.cli import run
+from vtax.cli.arguments import listed
 from vtax.cli.completion import platform_names
 from vtax.cli.own_image import load_option, port_option, serve_option
 
@@ -26,8 +27,9 @@ _STUDY = "anatomy"
 @click.option(
     "--alone",
     multiple=True,
-    metavar="RUNG",
-    help="Measure what this rung adds on the ground alone, too, where it may cost something else.",
+    callback=listed,
+    metavar="RUNG,...",
+    help="Measure what these rungs add on the ground alone, too (repeatable).",
 )
 @click.option("--image", metavar="NAME", help="Start guests from an image of your own.")
 @load_option
