@@ -185,9 +185,8 @@ def test_every_efficiency_of_the_overview_has_its_interval(page):
 
 def test_every_figure_is_there_without_javascript_too(page):
     figures = page.count("<figure>")
-    assert (
-        figures == 1 + 2 * 4
-    )  # all comparisons; of each metric means, ratios, order and distribution
+    # all comparisons, near and far; of each metric means, ratios near and far, order and distribution
+    assert figures == 2 + 2 * 5
     assert page.count('<div class="static"><svg') == figures
 
 

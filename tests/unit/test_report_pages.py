@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from shown import page as page_of
 
-from vtax.report.analysis import Analysis
 from vtax.report.document import FigureGroup, FigureRow, RowFigure
-from vtax.report.parts import figures
-from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
 
@@ -22,36 +20,28 @@ def analysis(unmade_home, tour_analysis):
     return tour_analysis
 
 
-def ratios(analysis: Analysis) -> vega.Spec:
-    """The specification of the first metric's ratios."""
-    figure = figures.ratios(analysis.sections[0], analysis)
-    return spec_of(figure, Formatter())
+def x_of(*shown: tuple[float, float, float]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The axis of a figure of ratios, and its rows with their intervals."""
+    rows = tuple(FigureRow(f"platform-{n}", n, each) for n, each in enumerate(shown, 1))
+    groups = (FigureGroup("", rows),)
+    figure = RowFigure("ratios", "", "", ("",), "", groups, "", "", margin=0.02, baseline="native")
+    layers = spec_of(figure, Formatter())["layer"]
+    drawn = [layer for layer in layers if "low" in {**next(iter(layer["data"]["values"]), {})}]
+    return drawn[0]["encoding"]["x"], drawn[0]["data"]["values"]
 
 
-def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(analysis):
-    spec = ratios(analysis)
-    shown = next(
-        layer["encoding"]["x"] for layer in spec["layer"] if "low" in layer["data"]["values"][0]
-    )
-    low, high = shown["scale"]["domain"]
-    assert shown["scale"]["type"] == "log"
-    assert {0.2, 0.5, 1.0} <= set(shown["axis"]["values"])
-    cells = [
-        each
-        for layer in spec["layer"]
-        for each in layer["data"]["values"]
-        if each.get("low") is not None
-    ]
-    assert min(each["low"] for each in cells) < 0.2
-    assert all(low <= each["low"] and each["high"] <= high for each in cells)
+def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval():
+    axis, rows = x_of((0.19, 0.17, 0.21), (1.0, 0.98, 1.02))
+    low, high = axis["scale"]["domain"]
+    assert axis["scale"]["type"] == "log"
+    assert {0.2, 0.5, 1.0} <= set(axis["axis"]["values"])
+    assert len(rows) == 2
+    assert all(low <= row["low"] and row["high"] <= high for row in rows)
 
 
 def test_ratios_near_each_other_stand_on_a_linear_axis():
-    near = FigureRow("lxc", 1, (1.01, 0.99, 1.03))
-    groups = (FigureGroup("", (near,)),)
-    figure = RowFigure("ratios", "", "", ("",), "", groups, "", "", margin=0.02, baseline="native")
-    scale = next(each["encoding"]["x"]["scale"] for each in spec_of(figure, Formatter())["layer"])
-    assert "type" not in scale
+    axis, _ = x_of((1.01, 0.99, 1.03))
+    assert "type" not in axis["scale"]
 
 
 @pytest.mark.slow
@@ -66,7 +56,7 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
         r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S
     )
     assert folded
-    assert folded[0].count("<figure>") == 4
+    assert folded[0].count("<figure>") == 5  # means, ratios near and far, order, distribution
 
 
 def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):

@@ -309,3 +309,14 @@ def test_a_chart_of_a_publication_has_the_numbers_of_the_language():
     assert {"half", "one"} <= set(texts)
     assert any(re.fullmatch(r"\d,\d", text) for text in texts)
     assert not any(re.fullmatch(r"\d\.\d", text) for text in texts)
+
+
+def test_a_block_without_a_ratio_has_no_dot():
+    def value(cell: Any, block: int, number: int) -> float:
+        return 0.0 if (cell.platform, block) == ("first", 2) else 1 + 0.01 * block
+
+    made = a_run().platforms(*map(platform, ("native", "first"))).benchmark("sysbench-cpu")
+    analysis = made.metric("events_per_s", "events/s").blocks(6).values(value).analysis()
+    figure = figures.ratios(analysis.primary[0], analysis)
+    assert [len(row.values) for row in figure.rows] == [5]
+    assert "NaN" not in vega.spec_text(vega.ratios(figure, Formatter()))

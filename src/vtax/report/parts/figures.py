@@ -209,7 +209,7 @@ def _groups(
 
 
 def _block_shares(row: Row, base: Row, better: Better) -> tuple[Any, Any]:
-    ratios = pair_rows(row.means_of_blocks, base.means_of_blocks)
+    ratios = pair_rows(row.means_of_blocks, base.means_of_blocks).known()
     logs = ratios.values if better == "higher" else -ratios.values
     return ratios.units, np.exp(np.minimum(logs, _LARGEST_LOG))
 
