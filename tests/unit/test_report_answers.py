@@ -382,3 +382,10 @@ def test_a_time_is_told_by_how_much_longer_it_is(store, better):
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", "", page(replace(found, sections=times))))
     assert ("25.3 % longer" in text) == (better == "lower")
     assert ("125.3 %" in text) == (better == "higher")
+
+
+def test_one_bound_for_two_places_does_not_hide_the_larger(store):
+    near = [1.0, 1.001, 0.999, 1.0, 1.001]
+    ratios = {"1": [each * 0.75 for each in near], "2": [each * 0.95 for each in near], "3": near}
+    said = english(sentence_of(analysed(store, ratios)))
+    assert "slower in 2 of 3, most on iperf3 size=1 (at least 33" in said

@@ -23,6 +23,7 @@ from vtax.units import safe_bound
 
 _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
+_MUCH = 2  # times
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
 _KINDS = (
     "slower",
@@ -207,7 +208,8 @@ def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int =
     is_decided = "slower" in kinds
     is_open = bool(kinds & _OPEN) or (is_decided and "perhaps slower" in kinds)
     if speed != "" and is_open and any(each.kind in _DIFFERENT_COSTS for each in costs):
-        return joined([speed, cost, msg("undecided elsewhere")], "; ")
+        is_counted = kinds & {"equivalent", "at-most"}
+        return joined([speed, cost, "" if is_counted else msg("undecided elsewhere")], "; ")
     excluded = _not_excluded(speeds, costs if cost == "" else ())
     if speed == "" and (speeds or cost == ""):
         nothing = msg("no difference found")
@@ -246,8 +248,14 @@ def _words_of_costs(
     """
     of = _by_kind(costs)
     kinds = [kind for kind in _KINDS if kind in of]
-    if decided := [kind for kind in kinds if kind in _DECIDED_COSTS]:
-        kinds = decided
+    for told in (_DIFFERENT_COSTS, _DECIDED_COSTS):
+        if any(kind in told for kind in kinds):
+            kinds = [kind for kind in kinds if kind in told]
+    if is_short and {"costs-more", "costs-less"} <= {*kinds}:
+        less = _placed(msg("less"), _where(of["costs-less"], len(costs), platforms))
+        return joined(
+            [_of_kind("costs-more", of["costs-more"], len(costs), platforms, is_short=True), less]
+        )
     return joined(
         _of_kind(kind, of[kind], len(costs), platforms, is_short=is_short) for kind in kinds
     )
@@ -258,6 +266,8 @@ def _words_of_speeds(
 ) -> Iterator[doc.Inline]:
     """Yield `slower in 3 of 5, most on iperf3 (20 times)`, and why there is no verdict."""
     of = _by_kind(judged)
+    if "equivalent" in of and "at-most" in of:
+        of["at-most"] = [*of.pop("equivalent"), *of["at-most"]]  # what is equivalent costs no more
     for kind in _KINDS:
         if kind in of and not (kind == "perhaps slower" and "slower" in of):
             yield _of_kind(kind, of[kind], len(judged), platforms)
@@ -286,12 +296,17 @@ def _of_kind(
     """
     where = _where(these, total, platforms)
     if kind not in _WITH_AMOUNT:
+        if where != "" and len(these) > 1:
+            where = _count(these, total, platforms)
         return _placed(_word(kind, these), where)
     names = _names_of(these)
     far = [each for each in these if _is_far(each)]
-    if not far and (total == platforms or len(names) <= _MOST_NAMED):
+    hides_much = len(names) > 1 and _differ_much(kind, these)
+    if not (far or hides_much) and (total == platforms or len(names) <= _MOST_NAMED):
         return _placed(_least(kind, these), where)
     worst = max(these, key=lambda each: abs(math.log(each.share)) if each.share > 0 else math.inf)
+    if is_short and not far:
+        return _placed(_least(kind, [worst]), msg("on {names}", names=worst.name))
     most = msg("most on {name}", name=worst.name)
     if len(far) == len(these) or (far and kind == "costs-more"):
         if len(names) == 1:
@@ -303,10 +318,23 @@ def _of_kind(
     amount = _least(kind, [worst], is_short=True)
     if _is_far(worst):
         amount = msg("{times} times", times=doc.Number(_factors([worst])[1], 2))
-    where = msg("everywhere") if where == "" else where
+    if where == "":
+        where = msg("everywhere")
+    else:
+        where = _count(these, total, platforms)
     return joined(
         [_placed(_PLAIN[kind], where), joined([most, joined(["(", amount, ")"], "")], " ")]
     )
+
+
+def _differ_much(kind: str, these: Sequence[SpokenComparison]) -> bool:
+    """Return whether one bound for all would hide the largest."""
+    amounts = [_amount(kind, each) for each in these]
+    return max(amounts) > _MUCH * min(amounts)
+
+
+def _amount(kind: str, one: SpokenComparison) -> float:
+    return least_difference(kind, one.row.loss) or 0.0
 
 
 def _is_far(one: SpokenComparison) -> bool:
@@ -421,12 +449,17 @@ def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc
     if len(these) == total:
         return ""
     names = _names_of(these)
-    if len(these) == platforms * len(names):
-        if len(names) <= _MOST_NAMED:
-            return msg("on {names}", names=listed(names))
-        count, total = len(names), total // platforms
-    else:
-        count = len(these)
+    if len(these) == platforms * len(names) and len(names) <= _MOST_NAMED:
+        return msg("on {names}", names=listed(names))
+    return _count(these, total, platforms)
+
+
+def _count(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
+    """Return `in 3 of 20`; of platforms alike it counts the places of one."""
+    count = len(these)
+    names = len(_names_of(these))
+    if count == platforms * names:
+        count, total = names, total // platforms
     return msg("in {count} of {total}", count=doc.Count(count), total=doc.Count(total))
 
 
