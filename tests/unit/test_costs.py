@@ -138,4 +138,4 @@ def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, set_wi
     set_width("180")
     shown = output_of("show", "cost-2")
     assert " ns/operation" in shown
-    assert "34.085 ms/operation" in shown
+    assert "34.09 ms/operation" in shown
