@@ -30,7 +30,22 @@ RULES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("name", ["tour", "ufla2010", "mauricio2013", "urschei2007"])
+OPEN_FOR_LONG = pytest.mark.xfail(
+    strict=True,
+    reason="81 blocks of the tour judged by `verdict`: the runner holds six comparisons that the report has decided",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tour", marks=OPEN_FOR_LONG),
+        "runtimes",
+        "ufla2010",
+        "mauricio2013",
+        "urschei2007",
+    ],
+)
 def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, example, monkeypatch):
     with Store.existing(example(name)) as store:
         run = store.open_run(store.run_names()[0])
