@@ -137,7 +137,8 @@ def test_a_summary_is_written_in_markdown(tmp_path, golden, set_locale):
     golden(path.read_text(encoding="utf-8"))
 
 
-def test_wrong_input_is_refused(tour, capsys, golden):
+def test_wrong_input_is_refused(tour, capsys, golden, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     begin(tour, name="empty-1", started_at=1.0)
     _of_one_platform(tour)
     gate = (

@@ -38,7 +38,7 @@ from vtax.page.server import HEADER_S, MOST_CONNECTIONS, Server, _Complaints
 from vtax.store.store import Store
 
 RUNS = 6
-MOST_MEMORY = 300 << 20
+MOST_MEMORY = 340 << 20
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle", "benchfmt", "bmf", "ro-crate")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from command_line import output_of
+from support import needs_root
 
 from vtax.campaign.host_removal import remove_pack
 from vtax.errors import BadInput, Busy
@@ -25,7 +26,8 @@ def installed(home: Home, pack: str) -> None:
     record(home, Consent(pack, str(place / "study/mine.toml"), (("native", "option", pack),)))
 
 
-def test_a_pack_goes_with_the_consents_to_its_study(private_home, taken_for_root):
+@needs_root  # consents of another user are refused
+def test_a_pack_goes_with_the_consents_to_its_study(private_home):
     installed(private_home, PACK)
     installed(private_home, OTHER)
     kept = json.loads(output_of("host", "check", "--json"))["kept"]

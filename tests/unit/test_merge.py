@@ -272,7 +272,7 @@ def test_the_sql_view_has_a_merged_run_as_its_export_has_it(store, tmp_path):
         assert value == (float(row["value"]) if row["value"] else None)
 
 
-def test_a_run_that_others_are_made_of_goes_on_no_more(store):
+def test_a_run_that_others_are_made_of_goes_on_no_more(store, taken_for_root):
     merge("tour-1", "tour-2")
     for how in (["--session"], ["--budget", "1h"]):
         error = command_line.refusal("resume", "tour-1", *how)
