@@ -10,8 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 from threading import Event, Thread
-from types import TracebackType
-from typing import Self
 
 from vtax.campaign.ansible import Answer, Playbook
 from vtax.campaign.host_record import CampaignHost, HostSession
@@ -51,15 +49,7 @@ class Background:
         self._threads: set[Thread] = set()
         self._has_ended = Event()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """End the playbooks; one that only begins now is met by a later look."""
         self._has_ended.set()
         for thread in self._threads:

@@ -89,7 +89,7 @@ def controller(
         if rest_s is None:
             yield Controller(campaign, playbook, hosts, progress)
             return
-        with Background(playbook) as background:
+        with closing(Background(playbook)) as background:
             yield Controller(
                 campaign, playbook, hosts, progress, background=background, rest_s=rest_s
             )

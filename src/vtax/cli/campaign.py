@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +168,7 @@ def run(context: click.Context, directory: Path, retry: bool) -> None:
 
     pace = Pace()
     with controller(_opened(directory), _ignore, rest_s=pace.rest_s) as controls:
-        with _loader(controls.campaign) as loader, HostLines(controls) as lines:
+        with _loader(controls.campaign) as loader, closing(HostLines(controls)) as lines:
             try:
                 why = follow(controls, loader, pace, lines.show, retry=retry)
             except RunInterrupted as request:

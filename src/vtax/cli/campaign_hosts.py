@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from vtax.cli.language import translate
 from vtax.cli.output import notify
@@ -30,15 +29,8 @@ class HostLines:
         self._controls = controls
         self._seen: dict[str, tuple[str, ...]] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Leave nothing of them on the terminal."""
         if self._terminal:
             self._terminal.status_line("")
 

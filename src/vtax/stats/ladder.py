@@ -1,4 +1,4 @@
-"""Ladders: what several steps cost together, of each of which nothing is decided."""
+"""Ladders: what several steps cost together: the undecided ones, or one in its place less the same alone."""
 
 from __future__ import annotations
 
