@@ -39,6 +39,7 @@ TIMED: Mapping[str, Mapping[str, Any]] = {
     "linpack": {"name": "linpack"},
     "kernel-paths": {"name": "kernel-paths"},
     "memory-latency": {"name": "memory-latency"},
+    "python-imports": {"name": "python-imports"},
     "netperf streams": {"name": "netperf", "parameters": {"test": "tcp_stream"}},
     "netperf streams from the peer": {"name": "netperf", "parameters": {"test": "tcp_maerts"}},
     "netperf transactions": {"name": "netperf", "parameters": {"test": "tcp_rr"}},

@@ -53,6 +53,7 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
     ),
     ("pi", {"digits": 1000}, {"single": "pi/cln-1.3.6.txt"}),
     ("pi-flint", {"digits": 1000}, {"single": "pi/flint-3.1.0-1-thread.txt"}),
+    ("python-imports", {}, {"single": "python-imports/3.13.5.txt"}),
     ("bonnie", {"size": 1073741824}, {"single": "bonnie/2.00a-1-gib-16-files.csv"}),
     (
         "fio",

@@ -1,4 +1,4 @@
-"""Every benchmark of CPU, kernel paths, memory and building, once on native and in a container, at small sizes.
+"""Every benchmark of CPU, kernel paths, memory, building and imports, once on native and in a container, at small sizes.
 
 2100 threads are more than Podman allows by itself.
 """
@@ -48,8 +48,11 @@ factors = {{ working_set = ["32KiB", "8MiB"], pages = ["small", "huge"] }}
 [[benchmark]]
 name = "compile"
 parameters = {{ files = 3 }}
+[[benchmark]]
+name = "python-imports"
+parameters = {{ starts = 2 }}
 """
-TRIALS = 2 * (2 + 1 + 1 + 1 + 3 + len(PATHS) + 4 + 1)
+TRIALS = 2 * (2 + 1 + 1 + 1 + 3 + len(PATHS) + 4 + 1 + 1)
 
 
 def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_path):
@@ -63,7 +66,14 @@ def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_
     ] == []
     assert len(trials) == TRIALS
     shown = vtax("show", "last", "--all").stdout
-    for version in ("FLINT 3", "CLN 1.3", "gcc-14 14.", "vtax-kernel-paths 1.0", "sysbench 1.0"):
+    for version in (
+        "FLINT 3",
+        "CLN 1.3",
+        "gcc-14 14.",
+        "vtax-kernel-paths 1.0",
+        "sysbench 1.0",
+        "3.13.",
+    ):
         assert version in shown
     assert "different-settings" not in shown
 

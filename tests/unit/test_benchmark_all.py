@@ -87,6 +87,7 @@ VERSIONS = [
     ("pi", "pi/cln-1.3.6-version.txt", "CLN 1.3.6"),
     ("pi", "pi/cln-1.3.7-version.txt", "CLN 1.3.7"),
     ("pi-flint", "pi/flint-3.1.0-version.txt", "1.0 (FLINT 3.1.0; gcc 14.2.0; -O2)"),
+    ("python-imports", "python-imports/3.13.5-version.txt", "3.13.5"),
     ("sockperf", "sockperf/trixie-version.txt", "3.7-no.git"),
     (
         "stream",
@@ -174,6 +175,7 @@ SENSELESS = {
     "pgbench": [({"threads": 2}, "more than clients"), ({"connection": "socket"}, "'tcp' only")],
     "pi": [{"digits": 99}, {"digits": 1000, "x": 1}],
     "pi-flint": [{"digits": 99}, {"digits": 1000, "x": 1}],
+    "python-imports": [{"starts": 0}, {"starts": 10_001}, {"modules": "re"}],
     "sockperf": [{"message_size": 13}, {"message_size": 65508}, {"mode": "throughput"}],
     "stream": [{"array_size": 8}, {"repetitions": 1}, {"threads": 0}],
     "sysbench-oltp": [({"client": "peer"}, "by connection = 'tcp' only")],

@@ -396,6 +396,24 @@ REFUSED = [
         ("computed_s ", "computed_s 5"),
         given=LONG,
     ),
+    *(
+        refused("python-imports", "3.13.5.txt", says, (old, new, 1))
+        for old, new, says in (
+            ("210\n", "", "4 interpreters reported where 5 were started"),
+            ("210\n", "209\n", "not the same one"),
+            ("210\n", "0\n", "not the same one"),
+        )
+    ),
+    refused("python-imports", "1\n-1\n1\n1\n1\n", "not the same one"),
+    refused("python-imports", "x\n", "no number of files", given={"starts": 1}),
+    refused(
+        "python-imports",
+        "",
+        "status 1: .*No module named '_contextvars'",
+        error="3.11.2-minimal.err",
+        status=1,
+    ),
+    refused("python-imports", "3.13.5.txt", "of CPU time", user_s=300.0),
     refused("redis", "", "status 1: Could not connect to Redis", error="8.0-refused.err", status=1),
     refused("redis", "", UNKNOWN),
     refused("redis", "8.0.txt", UNKNOWN, ("====== GET", "====== PUT"), given={"requests": 20_000}),

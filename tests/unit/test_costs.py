@@ -58,6 +58,7 @@ SHORT = {
     "netperf": {"count": 10_000_000},
     "dd": {"file_size": 2**26},
     "kernel-paths": {},
+    "python-imports": {"starts": 3},
 }
 NOT_IN_THE_GUEST = {"redis": {"requests": 1000}, "nginx": {"duration_s": 0.1, "warm_up_s": 0}}
 

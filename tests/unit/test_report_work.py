@@ -23,6 +23,7 @@ WORK = {
     ("netperf", "transactions"): "operation",
     ("nginx", "requests"): "requests",
     ("pi", "time"): "trial",
+    ("python-imports", "time"): "start",
     ("sockperf", "latency_p50"): "s",  # of messages at a given rate; in a lab they are data
     ("start", "server_answer"): "s",  # of several starts, around which nothing is counted
     ("sysbench-oltp", "load_time"): "trial",
