@@ -10,7 +10,7 @@ from a_run import a_run, platform
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.claims import JudgedClaim, claims
+from vtax.report.answers.claims.compute import JudgedClaim, claims
 from vtax.store.records import CellRecord, PlatformRecord
 
 PLATFORMS = (

@@ -19,8 +19,8 @@ from drawn_run import PlannedRun, plan_of
 
 from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, number_of
 from vtax.question import Selection
-from vtax.report.analysis.claims import ClaimedComparison, JudgedClaim, claims
 from vtax.report.analysis.result import analyse_data
+from vtax.report.answers.claims.compute import ClaimedComparison, JudgedClaim, claims
 from vtax.store.records import CellRecord, MetricRecord
 from vtax.study.claims import ClaimSide
 from vtax.study.load import Chosen, load

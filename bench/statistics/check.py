@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from vtax.report.analysis.check import finding
+from vtax.report.answers.gate.compute import finding
 from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
 from vtax.stats.ranges import Sample

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from vtax.counters import table
-from vtax.report.analysis.explain import explained
 from vtax.report.analysis.result import analyse_data
+from vtax.report.answers.explain.compute import explained
 from vtax.store.annotations import Annotations
 from vtax.store.query import BlockCounters, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord

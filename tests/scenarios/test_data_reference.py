@@ -15,7 +15,7 @@ import pytest
 from a_run import DECLARED, begin, fill
 
 from vtax.described import moment, tables_of
-from vtax.report.analysis.exported import ExportedResult
+from vtax.report.answers.result.exported import ExportedResult
 from vtax.report.files import write
 from vtax.report.measurements import COLUMNS
 from vtax.store.store import Store

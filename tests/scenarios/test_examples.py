@@ -8,7 +8,7 @@ from command_line import output_of
 from doc_examples import DOCS
 from shown import english
 
-from vtax.report.analysis.answers import sentence_of
+from vtax.report.analysis.sentences import sentence_of
 from vtax.report.analysis.source import source_of
 from vtax.report.chapters import report
 from vtax.report.renderers.html import html

@@ -12,8 +12,8 @@ from counted_run import TRIAL_S, stored
 
 from vtax.counters import table
 from vtax.messages import Note, packed
-from vtax.report.analysis.explain import NARROW, explained
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.explain.compute import NARROW, explained
 from vtax.report.renderers.markdown import markdown as as_markdown
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views

@@ -12,9 +12,9 @@ from vtax.image.image import Image
 from vtax.levels import Levels
 from vtax.platforms.base import Probe
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.check import check
-from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.result import analyse, judged_run
+from vtax.report.answers.compare.compute import contrast
+from vtax.report.answers.gate.compute import check
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping
 from vtax.store.query import load

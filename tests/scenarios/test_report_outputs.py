@@ -17,7 +17,7 @@ from shown import page as page_of
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.analysis.reproduce import commands
+from vtax.report.answers.reproduce.compute import commands
 from vtax.report.document import RowFigure
 from vtax.report.files import write
 from vtax.report.parts import figures

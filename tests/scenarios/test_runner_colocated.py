@@ -13,8 +13,8 @@ from vtax.errors import BadInput, PlatformError
 from vtax.host.guest_memory import GuestMemory
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
-from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.pivot.compute import Axes, pivot
 from vtax.runner import density, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema

@@ -13,9 +13,9 @@ from vtax.host import page_cache
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
-from vtax.report.analysis.pivot import Axes, PivotCell, pivot
-from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.pivot.compute import Axes, PivotCell, pivot
+from vtax.report.answers.pivot.values import Quantity
 from vtax.store.query import load, samples
 
 BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": ["warm", "cold"]}}

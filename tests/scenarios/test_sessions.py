@@ -13,12 +13,12 @@ from shown import sentence as sentence_of
 
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
-from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.explain import view as explain
+from vtax.report.answers.pivot import show as pivot_part
+from vtax.report.answers.pivot.compute import Axes, pivot
 from vtax.report.document import Document, Paragraph
-from vtax.report.parts import pivot as pivot_part
 from vtax.report.renderers.json import as_json
-from vtax.report.views import explain
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions, stopping

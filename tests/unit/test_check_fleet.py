@@ -12,11 +12,12 @@ from a_run import PLATFORMS, a_run, put_store
 from fleet import DAY_S, START, measure, merged
 
 from vtax.errors import BadInput
-from vtax.report.analysis.check import Checks
-from vtax.report.analysis.check_fleet import check_fleet
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.parts.check import document_of
-from vtax.report.parts.fleet_answer import change_sentence
+from vtax.report.answers.gate.compute import Checks
+from vtax.report.answers.gate.fleet import check_fleet
+from vtax.report.answers.gate.show import document_of
+from vtax.report.answers.hosts.fleet import fleet_of
+from vtax.report.answers.hosts.show_summary import change_sentence
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.stats.host_change import effect_of_change, p_of_limit
@@ -61,8 +62,9 @@ def gate(store: Store, asked: FleetConditions, without: str = "", **record: obje
     if without:
         runs[without] = runs[without][:2]
     source = source_of(store, merged(store, runs, **record))
-    assert source.fleet is not None
-    return check_fleet(source.analysis, source.fleet, asked)
+    fleet = fleet_of(source.analysis)
+    assert fleet is not None
+    return check_fleet(source.analysis, fleet, asked)
 
 
 @pytest.mark.parametrize(
@@ -114,14 +116,15 @@ def costly(store: Store) -> Source:
 
 def test_a_change_that_costs_cpu_says_so_and_fails_for_that(tmp_path):
     source = costly(Store.open(tmp_path / "costly.sqlite"))
-    (planned,) = source.fleet.changes
+    fleet = fleet_of(source.analysis)
+    (planned,) = fleet.changes
     said = english(change_sentence(*planned, source.analysis)).replace("\N{NO-BREAK SPACE}", " ")
     assert re.fullmatch(
         r"After kernel: docker: at least 5\.\d+ % slower on nginx, at least 5\.\d+ % more host CPU per request on "
         r"nginx; native: no difference found \(at most [\d.]+ % slower\)\.",
         said,
     )
-    found = check_fleet(source.analysis, source.fleet, FleetConditions({"cost": 0.02}))
+    found = check_fleet(source.analysis, fleet, FleetConditions({"cost": 0.02}))
     outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.compared}
     assert outcomes == {"native": "passed", "docker": "costs-more"}
     assert dict(found.margins) == {"cost": 0.02}
@@ -167,7 +170,7 @@ def test_a_platform_alone_without_a_change_can_be_no_slower(store):
         }
     )
     with pytest.raises(BadInput) as refused:
-        check_fleet(alone, source.fleet, SPEED)
+        check_fleet(alone, fleet_of(source.analysis), SPEED)
     assert refused.value.hint == "--fail-if odd-hosts judges its hosts"
 
 

@@ -15,10 +15,10 @@ from shown import drawn, english
 from vtax.cli.main import main
 from vtax.errors import BadInput, NotFound
 from vtax.messages import Note
-from vtax.report.analysis.check import check
-from vtax.report.analysis.contrast import Contrasts, contrast, home_run, side_of
 from vtax.report.analysis.result import analyse
-from vtax.report.parts.contrast import document_of
+from vtax.report.answers.compare.compute import Contrasts, contrast, home_run, side_of
+from vtax.report.answers.compare.show import document_of
+from vtax.report.answers.gate.compute import check
 from vtax.report.renderers import numbers
 from vtax.store.records import RESOLUTIONS
 from vtax.store.run import RunHandle

@@ -16,10 +16,10 @@ from shown import drawn, english
 
 from vtax.cli.main import group
 from vtax.errors import VtaxError
-from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.result import analyse
-from vtax.report.analysis.run_differences import _of_hosts, differences
-from vtax.report.parts.contrast import document_of
+from vtax.report.answers.compare.compute import contrast
+from vtax.report.answers.compare.run_differences import _of_hosts, differences
+from vtax.report.answers.compare.show import document_of
 from vtax.store.records import CellRecord
 from vtax.store.store import RunHandle, Store
 

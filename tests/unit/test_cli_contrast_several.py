@@ -13,9 +13,9 @@ from scipy import stats
 from shown import drawn, english
 
 from vtax.messages import Note
-from vtax.report.analysis.contrast import contrast
+from vtax.report.answers.compare.compute import contrast
+from vtax.report.answers.compare.show import document_of
 from vtax.report.document import Relative, Table, Titled
-from vtax.report.parts.contrast import document_of
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
 from vtax.store.store import Store

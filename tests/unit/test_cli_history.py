@@ -15,9 +15,9 @@ from command_line import output_of
 from shown import drawn, english
 
 from vtax.errors import BadInput
-from vtax.report.analysis.history import FEWEST, History, history
+from vtax.report.answers.history.compute import FEWEST, History, history
+from vtax.report.answers.history.show import document_of
 from vtax.report.document import Chart
-from vtax.report.parts.history import document_of
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.figures import file_of
 from vtax.report.renderers.format import Formatter
@@ -146,7 +146,7 @@ def test_a_change_point_that_runs_alike_could_make_says_so(tour, store, monkeypa
             for points in change_points_of(series, level)
         ]
 
-    monkeypatch.setattr("vtax.report.analysis.history.change_points_of", unsure)
+    monkeypatch.setattr("vtax.report.answers.history.compute.change_points_of", unsure)
     document = document_of(history(store, "tour"))
     points = [
         point

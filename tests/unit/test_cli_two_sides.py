@@ -10,7 +10,7 @@ from command_line import output_of, refusal
 
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput
-from vtax.report.analysis.reproduce import study_toml
+from vtax.report.answers.reproduce.compute import study_toml
 from vtax.study.load import Chosen, load
 from vtax.study.model import Study
 

@@ -13,10 +13,10 @@ from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.report import document as doc
 from vtax.report.analysis import every_row
-from vtax.report.analysis.check import check
 from vtax.report.analysis.next_step import next_step_of
+from vtax.report.answers.gate.compute import check
+from vtax.report.answers.result.show_notes import notes_under
 from vtax.report.parts.first_screen import left_early_line
-from vtax.report.parts.result_notes import notes_under
 from vtax.report.renderers.format import english
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping

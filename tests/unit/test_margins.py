@@ -7,8 +7,8 @@ from a_run import a_run
 from shown import drawn, result
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.check import check
-from vtax.report.parts.check import document_of
+from vtax.report.answers.gate.compute import check
+from vtax.report.answers.gate.show import document_of
 from vtax.stats.rules import FixedRule, margins_of
 from vtax.store.records import CellRecord
 from vtax.store.store import Store

@@ -45,7 +45,7 @@ RECURSIVE: Mapping[str, str] = {
     "messages/__init__.py:_storable": _OF_VTAX,
     "messages/__init__.py:part_of": _OF_VALUES,
     "page/server.py:Connection.go_on": "asks the event loop to call it again, later",
-    "report/analysis/run_differences.py:_unlike": _OF_VALUES,
+    "report/answers/compare/run_differences.py:_unlike": _OF_VALUES,
     "report/analysis/warnings.py:_range": _OF_VALUES,
     "report/analysis/warnings.py:_words": _OF_VALUES,
     "report/document/notes.py:_typed": _OF_VALUES,

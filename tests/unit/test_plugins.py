@@ -109,13 +109,14 @@ def test_a_request_to_stop_is_heard_in_a_probe(install):
         platform.probe(None)
 
 
-def test_every_module_among_the_views_is_a_view():
-    import vtax.report.views
+def test_every_module_among_the_answers_is_a_view_and_so_is_view_in_a_package():
+    import vtax.report.answers
 
-    names = {module.name for module in pkgutil.iter_modules(vtax.report.views.__path__)} - {
-        "base",
-        "registry",
-    }
-    modules = [importlib.import_module(f"vtax.report.views.{name}") for name in names]
+    names = []
+    for module in pkgutil.walk_packages(vtax.report.answers.__path__, "vtax.report.answers."):
+        depth = module.name.count(".")
+        if (depth == 3 and not module.ispkg) or module.name.endswith(".view"):
+            names.append(module.name)
+    modules = [importlib.import_module(name) for name in names]
     assert names
     assert [module.__name__ for module in modules if not registered(module)] == []

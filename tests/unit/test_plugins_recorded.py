@@ -24,11 +24,11 @@ from vtax.network import registry as topology_registry
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Probe
 from vtax.report.analysis import analyse
-from vtax.report.analysis.reproduce import commands
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.host import VIEW as HOST
+from vtax.report.answers.method import method
+from vtax.report.answers.reproduce.compute import commands
 from vtax.report.views.base import Options
-from vtax.report.views.host import VIEW as HOST
-from vtax.report.views.method import method
 from vtax.runner.plan import make_plan
 from vtax.runner.records import plugin_records
 from vtax.store.records import PluginRecord

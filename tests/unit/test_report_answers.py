@@ -18,14 +18,14 @@ from shown import drawn, english, page, result
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.answers import answers, sentence_of
-from vtax.report.analysis.exported import exported
 from vtax.report.analysis.next_step import BUDGET_S, can_be_extended, next_step_of
-from vtax.report.analysis.resources import costs_of
+from vtax.report.analysis.sentences import answers, sentence_of
+from vtax.report.answers.recommend.resources import costs_of
+from vtax.report.answers.result.exported import exported
+from vtax.report.answers.result.show_notes import notes_under
 from vtax.report.document import Paragraph, Share
 from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
-from vtax.report.parts.result_notes import notes_under
 from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
 from vtax.stats.judge import decided_after

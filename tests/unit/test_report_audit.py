@@ -13,9 +13,9 @@ from shown import drawn, english, page, sentence, view
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.analysis.audit import audit
+from vtax.report.answers.audit.compute import audit
+from vtax.report.answers.audit.view import legend
 from vtax.report.renderers.json import as_json
-from vtax.report.views.audit import legend
 from vtax.store.store import Store
 
 OFFSETS_S = {"native": (0.0001, -0.0002), "docker": (0.0, None), "qemu-tcg": (0.4, -3601.25)}

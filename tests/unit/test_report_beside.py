@@ -11,13 +11,13 @@ from a_run import a_run, begin, trial
 from shown import drawn, english, result
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.check import check
-from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.source import source_of
-from vtax.report.analysis.waits import COUNTER
-from vtax.report.parts.check import document_of as check_document
-from vtax.report.parts.contrast import document_of as contrast_document
-from vtax.report.parts.result_notes import notes_under
+from vtax.report.answers.compare.compute import contrast
+from vtax.report.answers.compare.show import document_of as contrast_document
+from vtax.report.answers.gate.compute import check
+from vtax.report.answers.gate.show import document_of as check_document
+from vtax.report.answers.result.show_notes import notes_under
+from vtax.report.answers.variance.waits import COUNTER
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from a_run import METRICS, PLATFORMS, a_run, cells
 
-from vtax.report.analysis.calibrated import host_sees
-from vtax.report.analysis.check import Checks, check
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.gate.calibrated import host_sees
+from vtax.report.answers.gate.compute import Checks, check
+from vtax.report.answers.gate.show import document_of
 from vtax.report.document import Paragraph
-from vtax.report.parts.check import document_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.stats.planning import smallest_overhead

@@ -14,9 +14,9 @@ from shown import drawn
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.check import Checks, check
+from vtax.report.answers.gate.compute import Checks, check
+from vtax.report.answers.gate.show import document_of
 from vtax.report.document import Case, Document, Suite, msg
-from vtax.report.parts.check import document_of
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.junit import junit
 from vtax.report.renderers.language import language

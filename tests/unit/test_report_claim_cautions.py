@@ -13,9 +13,9 @@ from a_run import a_run
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.claim_cautions import OTHERS_CPUS, STEAL
-from vtax.report.analysis.claims import JudgedClaim, claims
 from vtax.report.analysis.warnings import merged, noted
+from vtax.report.answers.claims.cautions import OTHERS_CPUS, STEAL
+from vtax.report.answers.claims.compute import JudgedClaim, claims
 from vtax.report.renderers.format import english
 
 CLAIM = {
@@ -92,7 +92,7 @@ def test_what_is_open_anyway_names_no_caution():
 
 
 def test_the_reason_stands_beside_the_word():
-    from vtax.report.views.claims import _why
+    from vtax.report.answers.claims.view import _why
 
     analysis = measured(-0.45)
     text = english(_why(judged(analysis), analysis))

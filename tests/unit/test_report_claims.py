@@ -16,15 +16,15 @@ from shown import source_of as source
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis import analyse_data
-from vtax.report.analysis.claims import claims
 from vtax.report.analysis.published import published
+from vtax.report.answers.claims.compute import claims
+from vtax.report.answers.claims.view import VIEW, document_of
 from vtax.report.chapters import report
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
-from vtax.report.views.claims import VIEW, document_of
 
 
 def word(**check: Any) -> str:

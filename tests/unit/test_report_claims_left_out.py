@@ -12,13 +12,13 @@ from shown import source_of as source
 
 from vtax.counters.host import XEN_BELOW
 from vtax.messages import Note
-from vtax.report.analysis.claims import claims
 from vtax.report.analysis.compared import cells_of
+from vtax.report.answers.claims.compute import claims
+from vtax.report.answers.claims.view import VIEW
 from vtax.report.document import Count
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
-from vtax.report.views.claims import VIEW
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from shown import source_of as source
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.claims import claims
+from vtax.report.answers.claims.compute import claims
+from vtax.report.answers.claims.view import VIEW
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
-from vtax.report.views.claims import VIEW
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import OVER_BLOCKS

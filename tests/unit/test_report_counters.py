@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from shown import drawn
 
-from vtax.report.analysis.counters import Counted, HopTraffic, counted_cells
+from vtax.report.answers.counters.compute import Counted, HopTraffic, counted_cells
+from vtax.report.answers.counters.view import document_of
 from vtax.report.document import PlatformCell
 from vtax.report.renderers.json import as_json
-from vtax.report.views.counters import document_of
 
 RUN: Any = SimpleNamespace(
     platform_of=lambda name: PlatformCell(

@@ -8,8 +8,8 @@ import pytest
 from claimed_run import measured
 
 from vtax.errors import BadInput
-from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.values import Analysis
+from vtax.report.answers.recommend.compute import recommend
 
 
 def with_cost(run: Analysis, metric: str) -> Analysis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from vtax.report import document as doc
-from vtax.report.views import guests
+from vtax.report.answers import guests
 
 
 def test_a_bundle_that_leaves_out_the_size_of_guests_has_the_default():

@@ -14,16 +14,16 @@ from shown import drawn, page, result
 from vtax.cli.gate import ConditionCommand, margins_of
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.answers import answers, sentence_of
-from vtax.report.analysis.check import check
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
-from vtax.report.analysis.recommendation import recommend
-from vtax.report.parts.check import document_of
+from vtax.report.analysis.sentences import answers, sentence_of
+from vtax.report.answers.gate.compute import check
+from vtax.report.answers.gate.show import document_of
+from vtax.report.answers.recommend.compute import recommend
+from vtax.report.answers.recommend.view import document_of as recommended
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.junit import junit
-from vtax.report.views.recommend import document_of as recommended
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 

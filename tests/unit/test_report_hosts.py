@@ -15,16 +15,16 @@ from a_run import METRICS, PLATFORMS, a_run, cells, put_store
 from fleet import DAY_S, START, measure, merged
 
 from vtax.report import document as doc
-from vtax.report.analysis.host_change import changes_of, effects_of
-from vtax.report.analysis.hosts import groups_of, hosts_of, short_names
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.answers.hosts.compute import groups_of, hosts_of, short_names
+from vtax.report.answers.hosts.host_change import changes_of, effects_of
+from vtax.report.answers.hosts.view import VIEW
+from vtax.report.answers.result import view as result
 from vtax.report.chapters import report
 from vtax.report.renderers.format import english
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
-from vtax.report.views import result
 from vtax.report.views.base import Options
-from vtax.report.views.hosts import VIEW
 from vtax.stats.host_change import effect_of_change
 from vtax.store.store import Store
 

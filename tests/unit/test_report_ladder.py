@@ -12,7 +12,7 @@ from a_run import a_run, platform
 from shown import page, terminal, view
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.ladder import Ladder, ladders
+from vtax.report.answers.ladder.compute import Ladder, ladders
 from vtax.report.renderers.json import as_json
 
 RUNGS: Sequence[Mapping[str, str]] = (

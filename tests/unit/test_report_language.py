@@ -20,22 +20,22 @@ from shown import source_of
 from vtax.counters.host import host_facts
 from vtax.messages import Note, packed, restored, together
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.contrast import contrast
-from vtax.report.analysis.counters import Counted, HopTraffic
-from vtax.report.analysis.pivot import Axes, pivot
-from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import Source
+from vtax.report.answers.compare.compute import contrast
+from vtax.report.answers.compare.show import document_of as contrast_document
+from vtax.report.answers.counters import view as counters
+from vtax.report.answers.counters.compute import Counted, HopTraffic
+from vtax.report.answers.pivot import show as pivot_view
+from vtax.report.answers.pivot.compute import Axes, pivot
+from vtax.report.answers.pivot.values import Quantity
 from vtax.report.chapters import report
 from vtax.report.document import Document, IntervalCell, term
-from vtax.report.parts import pivot as pivot_view
-from vtax.report.parts.contrast import document_of as contrast_document
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import Language, language, read
 from vtax.report.renderers.latex import latex
 from vtax.report.renderers.markdown import markdown
 from vtax.report.renderers.terminal import render
-from vtax.report.views import counters
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.store.store import Store

@@ -14,7 +14,7 @@ from shown import english, terminal, values
 import vtax.report
 from vtax.platforms.registry import drivers
 from vtax.report.analysis import analyse
-from vtax.report.views.method import method
+from vtax.report.answers.method import method
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 

@@ -16,9 +16,9 @@ from shown import english
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis.pivot import Axes
-from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.pivot.compute import Axes
+from vtax.report.answers.pivot.compute import pivot as analysis_pivot
 from vtax.stats.intervals import mean_interval
 from vtax.stats.ratio import paired_ratio
 from vtax.store.records import CellRecord, UntestedRecord

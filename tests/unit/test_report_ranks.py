@@ -12,7 +12,7 @@ from scipy import special
 from shown import english
 
 from vtax.report.analysis.drift import caution, drift_warnings
-from vtax.report.analysis.variance import drifting, variance
+from vtax.report.answers.variance.compute import drifting, variance
 from vtax.report.document import Count, WarnedPlace
 
 WANDER = "a trend or slow wander"

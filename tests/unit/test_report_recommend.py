@@ -16,13 +16,13 @@ from shown import source_of as source
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.ranking import Recommendation, Standing
-from vtax.report.analysis.recommendation import recommend
+from vtax.report.answers.recommend.compute import recommend
+from vtax.report.answers.recommend.ranking import Recommendation, Standing
+from vtax.report.answers.recommend.view import VIEW, document_of
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
-from vtax.report.views.recommend import VIEW, document_of
 from vtax.store.records import (
     CellRecord,
     PlatformRecord,

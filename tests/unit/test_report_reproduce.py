@@ -9,7 +9,7 @@ from a_run import DECLARED, begin, cells, fill
 
 from vtax.messages import Note
 from vtax.report.analysis import analyse
-from vtax.report.analysis.reproduce import commands, study_toml
+from vtax.report.answers.reproduce.compute import commands, study_toml
 from vtax.report.files import write
 from vtax.store.store import Store
 from vtax.study.load import load, shipped

@@ -10,7 +10,7 @@ from a_run import PLATFORMS, a_run
 from shown import drawn, view
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.suspects import anatomies, suspects
+from vtax.report.answers.explain.suspects import anatomies, suspects
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.markdown import markdown

@@ -15,6 +15,7 @@ from a_run import a_run, platform
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.answers.variance.view import shares_figure
 from vtax.report.document import FigureGroup, FigureRow, RowFigure
 from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega, vega_trials
@@ -23,7 +24,6 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import language
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.report.views.variance import shares_figure
 from vtax.store.store import Store
 
 ENGLISH = Formatter()

@@ -11,7 +11,7 @@ from a_run import a_run
 from shown import english, sentence, terminal, values
 
 from vtax.report.analysis import Analysis
-from vtax.report.views.method import method
+from vtax.report.answers.method import method
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shown import drawn, english
 
-from vtax.report.analysis.variance import Hardest, hardest, variance
+from vtax.report.answers.variance.compute import Hardest, hardest, variance
+from vtax.report.answers.variance.view import blocks_range, document_of
 from vtax.report.document import WarnedPlace
 from vtax.report.renderers.json import as_json
-from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.variance import Replication
 
 

@@ -8,10 +8,10 @@ from a_run import measured
 from shown import drawn
 
 from vtax.counters.table import PROGRAM, RUN_DELAY
-from vtax.report.analysis.variance import variance
-from vtax.report.analysis.waits import COUNTER, waits_of
+from vtax.report.answers.variance.compute import variance
+from vtax.report.answers.variance.view import document_of
+from vtax.report.answers.variance.waits import COUNTER, waits_of
 from vtax.report.renderers.json import plain
-from vtax.report.views.variance import document_of
 
 BLOCKS, TRIAL_S = 12, 2.0
 WAITED = np.random.default_rng(27).uniform(0.0, 0.2, BLOCKS)  # of the time of a trial

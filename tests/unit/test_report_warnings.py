@@ -13,9 +13,9 @@ from shown import drawn, english, page, sentence, terminal, view
 from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse
 from vtax.report.analysis.warnings import STATISTICS, merged_texts
+from vtax.report.answers.result.show_notes import notes_under
 from vtax.report.document import Count, Number, Range, Share, Warning
 from vtax.report.parts.first_screen import caution_line
-from vtax.report.parts.result_notes import notes_under
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from vtax.benchmarks.registry import benchmarks
 from vtax.observations import Observations
 from vtax.report.analysis.values import Section
-from vtax.report.analysis.work import work_of
+from vtax.report.answers.explain.work import work_of
 from vtax.store.query import Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord
 

@@ -17,7 +17,7 @@ from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import native, registry, scratch
 from vtax.platforms.base import GuestSpec, Resources
-from vtax.report.analysis.run_differences import design_differences
+from vtax.report.answers.compare.run_differences import design_differences
 from vtax.runner import untested
 from vtax.study.expand import points
 from vtax.study.model import Study

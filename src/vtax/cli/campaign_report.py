@@ -17,8 +17,8 @@ from vtax.host.home import Home
 from vtax.stats.terms import ODD_HOSTS, FleetConditions
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.check import Checks
     from vtax.report.analysis.source import Source
+    from vtax.report.answers.gate.compute import Checks
     from vtax.report.document import Document
 
 
@@ -112,8 +112,10 @@ def command(
 def _judged(source: Source, asked: FleetConditions, junit: Path | None) -> tuple[Checks, Document]:
     """Return what the gate found, and its document, after its file is written."""
     from vtax.cli.gate import document_of_gate
-    from vtax.report.analysis.check_fleet import check_fleet
+    from vtax.report.answers.gate.fleet import check_fleet
+    from vtax.report.answers.hosts.fleet import fleet_of
 
-    assert source.fleet is not None
-    checks = check_fleet(source.analysis, source.fleet, asked)
+    fleet = source.of_whole(fleet_of)
+    assert fleet is not None
+    checks = check_fleet(source.analysis, fleet, asked)
     return checks, document_of_gate(checks, source, (junit, None))

@@ -35,10 +35,10 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
       vtax claims urschei2007-1 --map xen-pv=kvm-virtio
     """
     from vtax.cli.show import print_document
-    from vtax.report.analysis.claims import claims
     from vtax.report.analysis.source import source_of
+    from vtax.report.answers.claims.compute import claims
+    from vtax.report.answers.claims.view import document_of
     from vtax.report.renderers.format import english
-    from vtax.report.views.claims import document_of
 
     mapping = mapping_of(mapped)
     analysis = source_of(existing_store(), run_name).analysis

@@ -1,7 +1,7 @@
 """Which claims of its study a run can judge, and how many blocks each takes: asked of the plan, before the run.
 
 A claim is judged by the cells that its checks select, so this looks for them among the planned ones. What only
-shows while measuring (a caution, a trial that fails) is not known yet; `report/analysis/claims.py` judges.
+shows while measuring (a caution, a trial that fails) is not known yet; `report/answers/claims/compute.py` judges.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def _why_no_values(plan: Plan, claim: ClaimTable) -> str:
 
 
 def _compared(plan: Plan, check: CheckTable, cells: Sequence[_Cell]) -> _CheckAhead:
-    """Return the comparisons of a check among planned cells, as `report/analysis/claims.py` pairs those of a run."""
+    """Return the comparisons of a check among planned cells, as `report/answers/claims/compute.py` pairs those of a run."""
     sides_of, sides_to = check.sides("of"), check.sides("to")
     if check.kind in ("ratio", "equivalence") and not sides_to:
         sides_to = (ClaimSide(plan.study.baseline),)

@@ -129,7 +129,7 @@ def _show(
 ) -> None:
     """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
     from vtax.cli.show import print_document
-    from vtax.report.parts.contrast import document_of
+    from vtax.report.answers.compare.show import document_of
     from vtax.report.renderers.format import english
 
     contrasts = _compare(store, written_sides, run_name, metric, label)
@@ -147,8 +147,8 @@ def _compare(
     store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str
 ) -> Contrasts:
     """Return both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""
-    from vtax.report.analysis.contrast import contrast, home_run, run_of
     from vtax.report.analysis.result import analyse
+    from vtax.report.answers.compare.compute import contrast, home_run, run_of
 
     treatment, baseline = written_sides
     if not treatment:

@@ -21,9 +21,9 @@ from vtax.errors import BadInput
 from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.check import Checks
     from vtax.report.analysis.source import Source
     from vtax.report.analysis.values import Analysis
+    from vtax.report.answers.gate.compute import Checks
     from vtax.report.document import Document
     from vtax.store.store import Store
 
@@ -117,7 +117,7 @@ def limits_of(margins: Margins | None, detect: str | None, *, strict: bool) -> G
     chosen = BOTH if margins is None else margins
     if detect is None:
         return GateLimits(chosen, strict=strict)
-    from vtax.report.analysis.check import refuse_within_margins
+    from vtax.report.answers.gate.compute import refuse_within_margins
 
     limits = GateLimits(chosen, share_of_option(detect, "--detect"), strict)
     if margins is not None:
@@ -155,7 +155,7 @@ def document_of_gate(
     source: the run that it is of.
     files: JUnit and Markdown.
     """
-    from vtax.report.parts.check import document_of
+    from vtax.report.answers.gate.show import document_of
     from vtax.report.renderers.junit import junit as as_junit
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.markdown import markdown as as_markdown
@@ -197,9 +197,9 @@ def check_sides(
 
     Raises BadInput for names that do not exist, and for sides that no gate can judge.
     """
-    from vtax.report.analysis.check import check
-    from vtax.report.analysis.contrast import home_run, run_of
     from vtax.report.analysis.source import source_of
+    from vtax.report.answers.compare.compute import home_run, run_of
+    from vtax.report.answers.gate.compute import check
 
     treatment, baseline = sides
     if _is_file(store, treatment):
@@ -244,7 +244,7 @@ def _is_same_run(store: Store, treatment: str, baseline: str, home: str) -> bool
 
 def _runs(store: Store, side: str, home: str) -> list[str]:
     """Return the runs that a side names, or its home."""
-    from vtax.report.analysis.contrast import run_of, texts_of
+    from vtax.report.answers.compare.compute import run_of, texts_of
 
     if not side:
         return [store.open_run(home).name]
@@ -268,9 +268,9 @@ def _against(
     label: str,
 ) -> tuple[Checks, Source]:
     """Return runs against others. Raises BadInput where they do not measure the same."""
-    from vtax.report.analysis.against import check_against
-    from vtax.report.analysis.contrast import run_of, texts_of
     from vtax.report.analysis.source import source_of
+    from vtax.report.answers.compare.compute import run_of, texts_of
+    from vtax.report.answers.gate.against import check_against
 
     runs = [run_of(store, text, home) for text in texts_of(store, treatment)]
     others = []

@@ -71,8 +71,8 @@ def command(
     if not study:
         return _print_studies(as_json=as_json)
     from vtax.cli.show import print_document
-    from vtax.report.analysis.history import history
-    from vtax.report.parts.history import document_of
+    from vtax.report.answers.history.compute import history
+    from vtax.report.answers.history.show import document_of
     from vtax.report.renderers.format import english
 
     if output and as_json:

@@ -186,7 +186,7 @@ def result_of_stopped() -> Iterator[None]:
 def _print_stopped(run_name: str) -> None:
     """Print what a stopped run has measured; the request says how to resume it."""
     from vtax.cli.show import print_document
-    from vtax.report.views import result
+    from vtax.report.answers.result import view as result
     from vtax.report.views.base import Options
 
     source = source_of(existing_store(), run_name)

@@ -15,7 +15,7 @@ from vtax.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtax.report.analysis.pivot import Axes
+    from vtax.report.answers.pivot.compute import Axes
     from vtax.store.store import Store
 
 _NAMES = {"rows": "--rows", "cols": "--cols", "panel": "--panel"}
@@ -76,7 +76,7 @@ def requested(options: dict[str, Any]) -> Axes | None:
     Raises BadInput for --metric or --value without an axis.
     """
     from vtax.levels import PLATFORM
-    from vtax.report.analysis.pivot import Axes
+    from vtax.report.answers.pivot.compute import Axes
 
     rows, columns, panels = (options.pop(name) for name in _NAMES)
     if rows or columns or panels or options["to"]:
@@ -110,9 +110,9 @@ def print_pivot(
     """Print a table by factors. options: those of filters, --metric, --value and --to."""
     from dataclasses import replace
 
-    from vtax.report.analysis.pivot import pivot
     from vtax.report.analysis.source import source_of
-    from vtax.report.parts.pivot import document_of
+    from vtax.report.answers.pivot.compute import pivot
+    from vtax.report.answers.pivot.show import document_of
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.terminal import render

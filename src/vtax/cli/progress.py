@@ -73,7 +73,7 @@ class MatrixSoFar:
         if blocks < MINIMUM_BLOCKS or started < self._due_at:
             return
         from vtax.report.analysis.result import analyse_data
-        from vtax.report.views.result import matrix_of
+        from vtax.report.answers.result.view import matrix_of
         from vtax.store.query import load
 
         self.document = matrix_of(analyse_data(load(self._run.engine, self._run)))

@@ -13,7 +13,7 @@ from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
 from vtax.levels import Levels
 from vtax.report.analysis.source import FilterWords, selection_of
-from vtax.report.views.trials import Trial, started, trials_of
+from vtax.report.answers.trials import Trial, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
 

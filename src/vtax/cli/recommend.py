@@ -46,9 +46,9 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_j
       vtax recommend tour-1 --weights cpu=1,network=3,disk=1,guest-start=1
     """
     from vtax.cli.show import print_document
-    from vtax.report.analysis.recommendation import recommend
     from vtax.report.analysis.source import FilterWords, source_of
-    from vtax.report.views.recommend import document_of
+    from vtax.report.answers.recommend.compute import recommend
+    from vtax.report.answers.recommend.view import document_of
 
     given = None if weights is None else weights_of(weights)
     source = source_of(existing_store(), run_name, wanted=FilterWords(platforms, (), ()))

@@ -19,9 +19,9 @@ from vtax.errors import BadInput
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.answers.result import view as result
 from vtax.report.parts.header import filter_line
 from vtax.report.renderers.format import english
-from vtax.report.views import result
 from vtax.report.views.base import Options, View
 from vtax.report.views.registry import DEFAULT, views
 
@@ -122,7 +122,7 @@ def _optional_views() -> list[View]:
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
-    from vtax.report.analysis.exported import exported_whole
+    from vtax.report.answers.result.exported import exported_whole
     from vtax.report.renderers.json import plain
 
     options = Options("all" if every_metric else "brief")

@@ -40,7 +40,8 @@ KINDS = {
     "topology": "vtax.network.topologies",
     "view": "vtax.report.views",
 }
-"""Kind of plug-in -> the package whose directory has the shipped ones, which is also the group of entry points."""
+"""Kind of plug-in -> its group of entry points, which is also the package of the shipped ones unless `_SHIPPED` says."""
+_SHIPPED = {"view": ("vtax.report.answers", "vtax.report.views")}
 NO_PLUGIN = f"registers no {', '.join(KINDS)}"
 """Problem of a module in which nothing is registered."""
 PUT_BESIDE = "PUT_BESIDE"
@@ -173,10 +174,19 @@ def _find(
 
 
 def _modules_beside(kind: str) -> Iterator[ModuleType]:
-    """Yield the modules in the directory of a kind's package, imported."""
-    package = importlib.import_module(KINDS[kind])
-    for module in pkgutil.iter_modules(package.__path__):
-        yield importlib.import_module(f"{package.__name__}.{module.name}")
+    """Yield the modules of the shipped plug-ins of a kind, imported.
+
+    A plug-in is a module in the directory of its kind. Where it is a package, its module with the name of the kind
+    registers it, as `answers/result/view.py` does.
+    """
+    for package in _SHIPPED.get(kind, (KINDS[kind],)):
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.iter_modules(path):
+            name = f"{package}.{module.name}"
+            if module.ispkg:
+                name = f"{name}.{kind}"
+            if not module.ispkg or importlib.util.find_spec(name):
+                yield importlib.import_module(name)
 
 
 def _plugins_in(module: ModuleType, kind: str) -> list[Any]:

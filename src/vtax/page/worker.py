@@ -151,8 +151,8 @@ def _estimates(store: Store, task: Task) -> str:
 
 def _contrast(store: Store, task: Task) -> str:
     """Return two sides as `vtax compare` compares them."""
-    from vtax.report.analysis.contrast import contrast
-    from vtax.report.parts.contrast import document_of
+    from vtax.report.answers.compare.compute import contrast
+    from vtax.report.answers.compare.show import document_of
     from vtax.report.renderers.format import english
 
     document = document_of(contrast(store, *task.names))
@@ -163,8 +163,8 @@ def _contrast(store: Store, task: Task) -> str:
 
 def _history(store: Store, task: Task) -> str:
     """Return a study over its runs, as `vtax history` shows it."""
-    from vtax.report.analysis.history import history
-    from vtax.report.parts.history import document_of
+    from vtax.report.answers.history.compute import history
+    from vtax.report.answers.history.show import document_of
     from vtax.report.renderers.format import english
 
     document = document_of(history(store, task.names[0]))

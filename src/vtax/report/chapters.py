@@ -7,17 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis, mapping
-from vtax.report.analysis.answers import is_measured
-from vtax.report.analysis.fleet import fleet_of
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.sentences import is_measured
 from vtax.report.analysis.source import Source
+from vtax.report.answers.claims import mapping
+from vtax.report.answers.hosts import view as hosts
+from vtax.report.answers.hosts.fleet import fleet_of
+from vtax.report.answers.hosts.show_summary import fleet_answer
+from vtax.report.answers.result import view as result
 from vtax.report.document import joined, msg, plural, term
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
-from vtax.report.parts.fleet_answer import fleet_answer
 from vtax.report.parts.header import header_of, hosts_line, status_word
 from vtax.report.parts.published import changes_of, cited
-from vtax.report.views import hosts, result
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
@@ -54,7 +56,8 @@ def report(source: Source, options: Options = REPORT) -> doc.Document:
     title, lead = header_of(analysis)
     question = term(str(analysis.declared.get("question") or ""))
     parts: list[doc.Part] = []
-    is_of_two_states = source.fleet is not None and source.fleet.planned_change
+    fleet = source.of_whole(fleet_of)
+    is_of_two_states = fleet is not None and fleet.planned_change
     for view in in_reports():
         if is_of_two_states and view.name in _POOLED:
             continue

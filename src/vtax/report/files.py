@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vtax.errors import BadInput
 from vtax.report import document as doc
-from vtax.report.analysis.exported import exported_whole
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.answers.result.exported import exported_whole
 from vtax.report.chapters import report
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language

@@ -1,7 +1,7 @@
 """`[paper]`, `[[claim]]`, `[[published]]`: what a study that is repeated found, as data that a run is judged by.
 
 A claim is one statement with one or more checks. A check selects cells of the study and states a range for a ratio
-of them; `report/analysis/claims.py` evaluates it. Sides are written as `vtax compare` takes them:
+of them; `report/answers/claims/compute.py` evaluates it. Sides are written as `vtax compare` takes them:
 `PLATFORM@factor=level,...`.
 """
 

@@ -15,11 +15,11 @@ import numpy as np
 from vtax.levels import BENCHMARK, HOST, METRIC, Levels
 from vtax.observations import Observations
 from vtax.report.analysis.claim_cells import Mapped, host_here
-from vtax.report.analysis.claims import check_mapping
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted, PublicationStatistic
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
 from vtax.report.analysis.values import Analysis, Row, Section, is_other_quantity
+from vtax.report.answers.claims.compute import check_mapping
 from vtax.stats.checks import Better
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import Floats, Ints, RunData

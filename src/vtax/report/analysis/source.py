@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 from vtax.errors import BadInput
 from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, unknown
 from vtax.question import EVERYTHING, Selection
-from vtax.report.analysis.fleet import Fleet, fleet_of
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import BlockCounters, RunData, load
@@ -20,6 +20,8 @@ from vtax.store.query import effective as query_effective
 from vtax.store.query import samples as query_samples
 from vtax.store.run import RunHandle
 from vtax.store.store import LAST, Store
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,15 @@ class Source:
         self.analysis = analysis
         self.whole = whole or self
         self.store = store
+        self._computed: dict[Callable[[Analysis], Any], Any] = {}
 
-    @cached_property
-    def fleet(self) -> Fleet | None:
-        """All that the run says of its hosts; None of one host and no campaign."""
-        return self.whole.fleet if self.whole is not self else fleet_of(self.analysis)
+    def of_whole(self, compute: Callable[[Analysis], _T]) -> _T:
+        """Return what a function computes from the whole run. It is called once, however many views ask."""
+        computed = self.whole._computed
+        if compute not in computed:
+            computed[compute] = compute(self.whole.analysis)
+        result: _T = computed[compute]
+        return result
 
     @cached_property
     def samples(self) -> Mapping[int, Mapping[str, Sequence[float]]]:

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from vtax.described import moment
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.reproduce import study_toml
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.reproduce.compute import study_toml
 from vtax.report.exports import check_is_measured
 from vtax.report.files import write_whole
 from vtax.report.measurements import column, meaning

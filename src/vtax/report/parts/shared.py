@@ -9,9 +9,9 @@ from typing import Literal
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.answers import leaning_of, least_difference
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.analysis.next_step import reasons_of
+from vtax.report.analysis.sentences import leaning_of, least_difference
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share

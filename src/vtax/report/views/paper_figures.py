@@ -11,12 +11,12 @@ import numpy as np
 from vtax.described import BESIDE, Means, Only
 from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
-from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import drawings, efficiency_of
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
+from vtax.report.answers.claims import mapping
 from vtax.report.document import joined, listed, msg, muted, plural, scale_for
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of

@@ -1,0 +1,1 @@
+"""Differences between the guests of a run."""

@@ -1,0 +1,1 @@
+"""Published findings, judged by a run."""

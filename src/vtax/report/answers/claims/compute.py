@@ -1,0 +1,481 @@
+"""Published findings of a study, judged by a run of it: each check becomes ratios from blocks, see `stats.claims`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated
+
+import numpy as np
+
+from vtax.described import BESIDE, Means, Only
+from vtax.errors import BadInput
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
+from vtax.messages import Note
+from vtax.pairing import mean_logs
+from vtax.report import document as doc
+from vtax.report.analysis.claim_cells import (
+    AveragedEntries,
+    Mapped,
+    blocks_of_host,
+    entries_of,
+    has_values_on,
+    host_name,
+    mapped_side,
+    means_of,
+    packets_apart,
+    selected,
+)
+from vtax.report.analysis.compared import Cell, cells_of
+from vtax.report.analysis.published import Published, Repeated, published, repeated
+from vtax.report.analysis.result import tried
+from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.values import Analysis, is_other_quantity
+from vtax.report.answers.claims.cautions import cautions
+from vtax.report.answers.claims.contrasts import (
+    Divisor,
+    contrast_of,
+    divisor_of,
+    fills_link,
+    samples_of,
+)
+from vtax.report.answers.claims.obstacles import missing_parts, not_carried, notes_of, why_not
+from vtax.report.document import msg
+from vtax.stats.checks import Better, StatsError
+from vtax.stats.claims import Judgement, RangeTest, judge_claims, withheld
+from vtax.stats.contrasts import Contrast
+from vtax.stats.ranges import Claimed, Tested
+from vtax.stats.ratio import Ratio
+from vtax.stats.resolution import coarsest
+from vtax.stats.spread import BLOCKS_OF_A_SPREAD
+from vtax.study.claims import OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
+from vtax.study.limits import MAX_POINTS
+
+
+@dataclass(frozen=True)
+class ClaimedComparison:
+    """One comparison of a check. of, to: sides with the mapping applied; to: None for a spread or trend alone.
+
+    point: what both have in common, as it is written. tested: None where the statistics have no answer. left_out:
+    blocks of the run in which a cell of it has no value that a logarithm can be taken of. fills_link: an equivalence
+    of sides that both send as fast as their link. packets_apart: how many times as large packets of one side are as
+    those of the other.
+    """
+
+    check: Annotated[
+        CheckTable,
+        Only("kind", "reference", "along", meaning="as the study has it"),
+        Means("factors that were averaged over", name="averaged_over", take="average_over"),
+    ]
+    of: Annotated[ClaimSide, Means("one side, with the mapping applied", take="text")]
+    to: Annotated[ClaimSide | None, Means("the other one, or null", take="text")]
+    point: tuple[tuple[str, str], ...]
+    low: float
+    high: float
+    tested: Annotated[Tested | None, BESIDE] = None
+    reason: Annotated[str, Means("why there is no ratio")] = ""
+    left_out: int = 0
+    fills_link: bool = False
+    packets_apart: float = 1.0
+
+    @property
+    def levels(self) -> Annotated[Mapping[str, str], Means("levels that both sides have")]:
+        """The point, by factor."""
+        return dict(self.point)
+
+    @property
+    def claimed_low(self) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
+        """None for no bound."""
+        return self.low or None
+
+    @property
+    def claimed_high(
+        self,
+    ) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
+        """Infinite for no bound."""
+        return self.high
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its interval lies inside the claimed range."""
+        if (ratio := self._ratio) is None:
+            return False
+        return self.low <= ratio.low and ratio.high <= self.high
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its interval lies outside the claimed range."""
+        if (ratio := self._ratio) is None:
+            return False
+        return ratio.high < self.low or self.high < ratio.low
+
+    @property
+    def _ratio(self) -> Ratio | None:
+        """Its ratio, where blocks are enough for an interval."""
+        return self.tested.ratio if self.tested and self.tested.ratio.n_blocks > 1 else None
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim with its judgement: None when it is not tested, why then says the reason. compared: check by check."""
+
+    claim: Annotated[
+        ClaimTable,
+        Only(
+            "id",
+            "statement",
+            "statement_pt",
+            "source",
+            "note",
+            "published",
+            meaning="as the study has it",
+        ),
+    ]
+    platforms: Annotated[
+        tuple[str, ...], Means("platforms that it compares, as the publication calls them")
+    ]
+    judgement: Annotated[
+        Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")
+    ]
+    why: Annotated[doc.Inline, Means("why it is not tested, or what decides it")] = ""
+    compared: Annotated[
+        tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
+    ] = ()
+    notes: Annotated[
+        tuple[doc.Inline, ...],
+        Means("sentences of what was not measured, and of what else a reader should know"),
+    ] = ()
+    missing: Annotated[
+        tuple[doc.Inline, ...],
+        Means(
+            "those of the notes that name a part of the claim without values: it is judged in part"
+        ),
+    ] = ()
+
+    @property
+    def assumptions(
+        self,
+    ) -> Annotated[
+        tuple[str, ...], Means("what the judgement rests on beside its blocks, one sentence each")
+    ]:
+        """None where it is not tested."""
+        return self.judgement.assumptions if self.judgement else ()
+
+    @property
+    def word(
+        self,
+    ) -> Annotated[
+        str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")
+    ]:
+        """`reproduced`, `contradicted`, `inconclusive` or `not tested`."""
+        return self.judgement.kind if self.judgement else "not tested"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """All claims of a run."""
+
+    analysis: Annotated[Analysis, Only("confidence")]
+    claims: Annotated[tuple[JudgedClaim, ...], Means("every claim with its judgement")]
+    mapped: Annotated[
+        Mapped,
+        Means(
+            "platform of the publication -> platform of the run that stands for it, by request",
+            name="map",
+        ),
+    ]
+    family: Annotated[int, Means("claims that were judged together")]
+    alpha: Annotated[float, Means("error rate of all words together")]
+    repeated: Annotated[Repeated, BESIDE]
+    published: Annotated[
+        tuple[Published, ...], Means("numbers of the publication beside those of the run")
+    ]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A comparison before it is judged. cells: of both sides."""
+
+    compared: ClaimedComparison
+    claimed: Claimed
+    cells: tuple[Cell, ...]
+
+
+def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
+    """Return the claims that the run's study has."""
+    return tuple(ClaimTable.model_validate(each) for each in analysis.declared.get("claim") or ())
+
+
+def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
+    """Every claim of the run's study with its judgement. mapped: see Mapped.
+
+    Raises BadInput for a mapping of a platform that no claim names, or to one that the run did not measure.
+    """
+    found, mapping = tables_of(analysis), dict(mapped or {})
+    check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
+    planned, entries = cells_of(analysis), entries_of(analysis)
+    prepared: dict[str, list[list[_Prepared]]] = {}
+    result = []
+    for claim in found:
+        made = JudgedClaim(
+            claim,
+            claim.platforms(analysis.baseline),
+            None,
+            why_not(analysis, claim, mapping, entries),
+        )
+        checks = [
+            list(_prepared(analysis, entries, each, mapping))
+            for each in claim.check
+            if made.why == ""
+        ]
+        if made.why == "" and not all(checks):
+            made = replace(made, why=msg("the run has no values on both sides of a comparison"))
+        elif made.why == "":
+            prepared[claim.id] = checks
+            compared = tuple(p.compared for each in checks for p in each)
+            parts = (
+                *missing_parts(analysis, planned, claim, mapping),
+                *not_carried(analysis, compared),
+            )
+            notes = *parts, *notes_of(analysis, compared)
+            made = replace(made, compared=compared, missing=parts, notes=notes)
+        result.append(made)
+    judged = judge_claims(
+        analysis.rule,
+        {
+            name: [
+                RangeTest(tuple(p.claimed for p in each), each[0].compared.check.needs)
+                for each in checks
+            ]
+            for name, checks in prepared.items()
+        },
+    )
+    for name, checks in prepared.items():
+        cells = [cell for each in checks for p in each for cell in p.cells]
+        judged[name] = withheld(judged[name], cautions(analysis, cells))
+    alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
+    return Claims(
+        analysis,
+        tuple(_answered(each, judged.get(each.claim.id)) for each in result),
+        mapping,
+        len(judged),
+        round(alpha, 12),
+        repeated(analysis),
+        tuple(published(analysis, mapping)),
+    )
+
+
+def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
+    """Return a claim with its judgement, and each comparison with its ratio or the reason why there is none."""
+    if judgement is None:
+        return claim
+    answers = (answer for each in judgement.tested for answer in each)
+    compared = tuple(
+        replace(each, reason=answer.note)
+        if isinstance(answer, StatsError)
+        else replace(each, tested=answer)
+        for each, answer in zip(claim.compared, answers, strict=True)
+    )
+    return replace(claim, judgement=judgement, compared=compared)
+
+
+def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
+    """Return the platforms and the numbers of the hosts that the study's claims name."""
+    found = tables_of(analysis)
+    named = list(
+        dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline))
+    )
+    return named, {host for claim in found for check in claim.check for host in check.hosts}
+
+
+def check_mapping(
+    analysis: Analysis, mapped: Mapped, named: Sequence[str], numbers: Iterable[int], kind: str
+) -> None:
+    """Raise BadInput for a mapping of a platform or host that is not named, or to one that the run did not measure.
+
+    numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
+    """
+    there = {platform.name: platform for platform in analysis.platforms}
+    hosts = set(map(host_name, numbers))
+    for name, other in mapped.items():
+        where = f"--map {name}={other}"
+        if name in hosts:
+            if other not in (
+                known := [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
+            ):
+                raise unknown("host", other, known, where, analysis.name)
+            continue
+        if name not in named:
+            what = f"no {kind} of {analysis.study} names the platform {name!r}"
+            hint = f"{kind}s name {', '.join(named)}" if named else f"it has no {kind}s"
+            raise BadInput(what, where=where, hint=hint)
+        if name in there and there[name].available:
+            what = f"{name} was measured itself, so nothing stands for it"
+            raise BadInput(what, where=where, hint="map platforms that this run has no values of")
+        if other not in there:
+            raise unknown("platform", other, list(there), where, analysis.name)
+        if not there[other].available:
+            what = f"{analysis.name} did not measure {other}: {there[other].reason}"
+            raise BadInput(what, where=where, hint=there[other].hint)
+
+
+def _prepared(
+    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, mapped: Mapped
+) -> Iterator[_Prepared]:
+    """Every comparison of a check that has values on all sides."""
+    ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
+    if check.kind in ("ratio", "equivalence") and not tos:
+        tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline))]
+    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [
+        _alike(of, to) for of, to in product(ofs, tos)
+    ] or [(of, None) for of in ofs]
+    if check.each_host and (count := len(of_hosts(analysis.sessions))) > 1:
+        pairs = [
+            (_on(of, host), to and _on(to, host))
+            for of, to in pairs
+            for host in range(1, count + 1)
+        ]
+    count = 0
+    for of, to in pairs:
+        if of == to or not _is_on_its_host(analysis, entries, of, to):
+            continue
+        fixed = {*of.levels, *(to.levels if to else ())}
+        inner = {*check.average_over, *([check.along] if check.along else [])}
+        if check.over == "points":
+            factors = {factor for entry in entries for factor in entry.levels}
+            inner |= factors - {PLATFORM, BENCHMARK, METRIC}
+        left = selected(entries, check, _anywhere(of), fixed, inner)
+        right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
+        for key, group in left.items():
+            if to and key not in right:
+                continue
+            count += 1
+            if count > MAX_POINTS:
+                return
+            yield _comparison(analysis, entries, check, (of, to), (group, right.get(key)), mapped)
+
+
+def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
+    """Return the sides with what only the other one fixes held at the same level."""
+    return (
+        replace(of, levels=Levels({**to.levels, **of.levels})),
+        replace(to, levels=Levels({**of.levels, **to.levels})),
+    )
+
+
+def _anywhere(side: ClaimSide) -> ClaimSide:
+    """Return a side without its host, which cells do not have."""
+    return replace(side, levels=side.levels.without((HOST,)))
+
+
+def _on(side: ClaimSide, host: int) -> ClaimSide:
+    """Return a side on one host."""
+    return replace(side, levels=Levels({**side.levels, HOST: str(host)}))
+
+
+def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: ClaimSide | None) -> bool:
+    """Whether every side has values on the host that it names, where it names one."""
+    return all(
+        side is None
+        or side.host is None
+        or has_values_on(analysis, entries, side.platform, side.host)
+        for side in sides
+    )
+
+
+def _blocks_of(analysis: Analysis, side: ClaimSide | None) -> set[int] | None:
+    """Return the blocks of a side's host; None without one."""
+    if side is None or side.host is None:
+        return None
+    return blocks_of_host(analysis, side.host)
+
+
+def _left_out(
+    analysis: Analysis,
+    sides: tuple[ClaimSide, ClaimSide | None],
+    entries: tuple[list[Cell], list[Cell]],
+    divisor: Divisor | None,
+) -> int:
+    """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
+    whole = {block for session in analysis.sessions for block in session.blocks}
+    of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
+    wanted = [_blocks_of(analysis, side) or whole for side in sides]
+    parts = (
+        [(wanted[0], [*of, *to])]
+        if not to or wanted[0] == wanted[1]
+        else [*zip(wanted, (of, to), strict=True)]
+    )
+    return sum(len(blocks - {*mean_logs(means_of(each)).units.tolist()}) for blocks, each in parts)
+
+
+def _comparison(
+    analysis: Analysis,
+    entries: Sequence[Cell],
+    check: CheckTable,
+    sides: tuple[ClaimSide, ClaimSide | None],
+    groups: tuple[AveragedEntries, AveragedEntries | None],
+    mapped: Mapped,
+) -> _Prepared:
+    left, right = groups
+    common = [key for key in left.entries if right is None or key in right.entries]
+    of = [left.entries[key] for key in common]
+    to = [right.entries[key] for key in common] if right else []
+    better = of[0].section.better if of else "higher"
+    low, high = _bounds(check, better)
+    compared = ClaimedComparison(
+        check,
+        sides[0],
+        sides[1],
+        left.name,
+        low,
+        high,
+        fills_link=check.kind == "equivalence" and bool(of) and all(map(fills_link, (*of, *to))),
+        packets_apart=packets_apart(entries, of, to),
+    )
+    cells = (*of, *to)
+    is_wrong = any(entry.row.clock_is_wrong for entry in cells)
+    empty = Contrast(np.full(1, np.nan), better)
+    try:
+        if not of:
+            raise StatsError(Note("no-shared-block"))
+        divisor = divisor_of(entries, check, mapped)
+        references = [*map(divisor, cells)] if divisor else []
+        if is_other_quantity([e.row for e in of], [e.row for e in to or of]) or any(
+            entry.row.is_other_quantity for entry in references
+        ):
+            raise StatsError(Note("other-quantity"))
+        compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
+        blocks = [_blocks_of(analysis, side) for side in sides]
+        if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
+            samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
+            claimed = Claimed(_with_trials(empty, of, to), low, high, is_wrong, apart=samples)
+            return _Prepared(compared, claimed, cells)
+        contrast = contrast_of(analysis, check, (of, to), common, divisor, blocks[0])
+    except StatsError as error:
+        return _Prepared(compared, Claimed(empty, low, high, why_not=error.note), cells)
+    if check.kind not in ("monotone", "spread"):
+        contrast = _with_trials(contrast, of, to)
+    blocks_each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
+    return _Prepared(compared, Claimed(contrast, low, high, is_wrong, blocks_each), cells)
+
+
+def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
+    """Return the contrast with what failed on either side, and how finely they measured."""
+    failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
+    return replace(
+        contrast,
+        failed=failed,
+        tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)),
+        resolution=coarsest([entry.row.resolution for entry in (*of, *to)]),
+    )
+
+
+def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
+    """(low, high) of the ratio that a check claims."""
+    if check.kind == "rank":
+        return (1.0, math.inf) if (check.place == "first") == (better == "higher") else (0.0, 1.0)
+    if check.kind == "monotone":
+        return (1.0, math.inf) if check.direction == "rises" else (0.0, 1.0)
+    return check.bounds

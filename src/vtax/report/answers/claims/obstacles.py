@@ -1,0 +1,242 @@
+"""Obstacles to judging a claim by a run, or whole, and what else to know beside its word."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vtax.counters.host import XEN_BELOW
+from vtax.levels import HOST, canonical, list_levels
+from vtax.report import document as doc
+from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
+from vtax.report.analysis.compared import Cell
+from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import msg, plural, term
+from vtax.study.claims import CheckTable, ClaimSide, ClaimTable
+
+if TYPE_CHECKING:
+    from vtax.report.answers.claims.compute import ClaimedComparison
+
+PACKETS_APART = 1.25
+"""Ratio of two mean sizes of packets from which a claim says so."""
+
+
+def why_not(
+    analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]
+) -> doc.Inline:
+    """Return why a claim cannot be judged by this run; nothing when it can."""
+    if claim.not_tested:
+        return term(claim.not_tested)
+    return (
+        _why_not_there(analysis, claim, mapped)
+        or _why_no_bare_linux(analysis, claim, mapped)
+        or _why_no_link_rate(analysis, entries, claim, mapped)
+    )
+
+
+def missing_parts(
+    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
+) -> Iterator[doc.Inline]:
+    """Yield a sentence for all that the claim's checks name and the run has no value of. entries: without values too.
+
+    A claim of which a part is missing is judged in part.
+    """
+    found: dict[str, doc.Inline] = {"scale": claim.in_part} if claim.in_part else {}
+    for check in claim.check:
+        for side in _sides(check, analysis.baseline, mapped):
+            of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
+            for factor, levels in _absent_levels(check, side, of_side):
+                found[f"{factor} {levels}"] = msg(
+                    "not measured: {factor} {levels}", factor=factor, levels=levels
+                )
+            found |= dict(_without_value(check, side, of_side))
+            found |= dict(_without_host(analysis, check, side, of_side))
+    yield from found.values()
+
+
+def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
+    """Return which platform or host of a claim the run did not measure; nothing when it measured all."""
+    hosts = {host for check in claim.check for host in check.hosts}
+    needed, count = (
+        max((host_here(host, mapped) for host in hosts), default=1),
+        len(of_hosts(analysis.sessions)),
+    )
+    if needed > count:
+        return plural(
+            "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
+            "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
+            count,
+            needed=doc.Count(needed),
+        )
+    if len({host_here(host, mapped) for host in hosts}) < len(hosts):
+        return msg("two hosts are mapped to one")
+    there = {platform.name: platform for platform in analysis.platforms}
+    used: dict[str, str] = {}
+    for name in claim.platforms(analysis.baseline):
+        actual = mapped.get(name, name)
+        if actual not in there:
+            return msg("{platform} is not in this run", platform=name)
+        if not there[actual].available:
+            reason = there[actual].reason
+            return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
+        if actual in used:
+            return msg(
+                "{first} and {second} are both {platform} here",
+                first=used[actual],
+                second=name,
+                platform=actual,
+            )
+        used[actual] = name
+    return ""
+
+
+def _why_no_link_rate(
+    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
+) -> doc.Inline:
+    """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
+    for check in (check for check in claim.check if check.kind == "link_rate"):
+        for side in check.sides("of"):
+            groups = selected(
+                entries, check, mapped_side(side, mapped), side.levels, check.average_over
+            )
+            for entry in (entry for group in groups.values() for entry in group.entries.values()):
+                if entry.section.metric.unit != "Mbit/s":
+                    return msg("{metric} is no rate of a link", metric=entry.section.metric.name)
+                if entry.link_rate is None:
+                    return msg("the link of this run has no rate limit to compare with")
+    return ""
+
+
+def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
+    """Return why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
+    from vtax.platforms.registry import drivers
+
+    bare = analysis.baseline
+    below = {name for name, driver in drivers().items() if driver.is_below_host}
+    there = {
+        p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below
+    }
+    is_dom0 = any(session.host.get("hypervisor") == XEN_BELOW for session in analysis.sessions)
+    if (
+        not (there or is_dom0)
+        or bare in there
+        or mapped.get(bare, bare) != bare
+        or bare not in claim.platforms(bare)
+    ):
+        return ""
+    boots = [
+        set(boot["platforms"])
+        for boot in analysis.declared.get("boot") or ()
+        if bare in boot["platforms"]
+    ]
+    if boots and not boots[0] & there:
+        return ""
+    return msg(
+        "{baseline} has a hypervisor below it in this run; bare Linux needs a boot of its own: [[boot]]",
+        baseline=bare,
+    )
+
+
+def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSide]:
+    """Yield every side of a check and its reference, as platforms of the run."""
+    ofs, tos = check.sides("of"), check.sides("to")
+    further = [check.reference] if check.reference else []
+    if check.kind in ("ratio", "equivalence") and not tos:
+        further.append(baseline)
+    for side in (*ofs, *tos, *(ClaimSide(name) for name in further)):
+        yield ClaimSide(
+            mapped.get(side.platform, side.platform),
+            side.levels.without((HOST,)),
+        )
+
+
+def _absent_levels(
+    check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
+) -> Iterator[tuple[str, str]]:
+    """(factor, levels) that are named and in no cell of the platform."""
+    for factor, given in {**check.where, **side.levels}.items():
+        measured = {entry.levels.canonical[factor] for entry in entries if factor in entry.levels}
+        lacking = [
+            str(level) for level in list_levels(given) if canonical(factor, level) not in measured
+        ]
+        if lacking and measured:
+            yield factor, ", ".join(lacking)
+
+
+def _without_host(
+    analysis: Analysis, check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
+) -> Iterator[tuple[str, doc.Inline]]:
+    """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
+    for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
+        if not has_values_on(analysis, entries, side.platform, host):
+            name = str(host)
+            yield (
+                f"{side.platform} {name}",
+                msg(
+                    "{platform} has no value on host {number}", platform=side.platform, number=name
+                ),
+            )
+
+
+def _without_value(
+    check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
+) -> Iterator[tuple[str, doc.Inline]]:
+    """Yield a sentence for each metric that has no value at some of the side's points."""
+    chosen = selected(entries, check, side, (), ())
+    points: dict[str, list[bool]] = defaultdict(list)
+    for entry in (entry for group in chosen.values() for entry in group.entries.values()):
+        points[entry.section.metric.name].append(entry.row.summary is not None)
+    for metric, has_value in points.items():
+        lacking = has_value.count(False)
+        key = f"{side.platform} {metric}"
+        if lacking == len(has_value):
+            yield (
+                key,
+                msg("{platform} has no value of {metric}", platform=side.platform, metric=metric),
+            )
+        elif lacking:
+            yield (
+                key,
+                msg(
+                    "{platform} has no value of {metric} at {count} of {total} points",
+                    platform=side.platform,
+                    metric=metric,
+                    count=doc.Count(lacking),
+                    total=doc.Count(len(has_value)),
+                ),
+            )
+
+
+def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+    """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
+    if lacking := max((each.left_out for each in compared), default=0):
+        total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
+        yield plural(
+            "{count} block of {total} is left out: not every value of a comparison is there",
+            "{count} blocks of {total} are left out: not every value of a comparison is there",
+            lacking,
+            total=total,
+        )
+    if full := sum(each.fills_link for each in compared):
+        yield plural(
+            "both sides of {count} comparison fill their link: equality may be the link's",
+            "both sides of {count} comparisons fill their link: equality may be the link's",
+            full,
+        )
+    if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
+        yield msg(
+            "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
+            "their number",
+            factor=doc.Number(apart, 2),
+        )
+
+
+def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+    """Yield which platforms could not carry every point: a part of the claim that is missing."""
+    untested = {each.platform for each in analysis.untested} & {
+        each.of.platform for each in compared
+    }
+    if untested:
+        yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

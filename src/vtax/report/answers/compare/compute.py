@@ -1,0 +1,467 @@
+"""Any cells against any: platform against platform, level against level, run against run.
+
+A side is written `[RUN:]PLATFORM[@factor=level,...]`, or RUN alone for all cells of a run; RUN may be several,
+`RUN,RUN,...`. Within one run the two sides are paired by block; across runs, which share no blocks, they are compared
+as two samples (`unpaired`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from vtax.errors import BadInput, NotFound
+from vtax.levels import NO_LEVELS, PLATFORM, KnownLevels, Levels, unknown
+from vtax.messages import Note
+from vtax.question import Projection, Selection, by, rest
+from vtax.report import document as doc
+from vtax.report.analysis.compared import (
+    Cell,
+    Compared,
+    Contrasts,
+    Mismatch,
+    Side,
+    Unmatched,
+    by_table,
+)
+from vtax.report.analysis.result import analyse, row_contrast
+from vtax.report.analysis.values import Analysis, Section
+from vtax.report.answers.compare.run_differences import differences, setting_differences
+from vtax.report.answers.compare.unpaired import check, shared_baseline, unpaired
+from vtax.stats.checks import StatsError
+from vtax.stats.judge import Comparison, Contrast
+from vtax.stats.judge import analyse as judge
+from vtax.stats.verdict import worded
+from vtax.store.records import CellRecord
+from vtax.store.store import LAST, Store
+
+_PLAIN_NAME = re.compile(r"(?!.*\.vtax\.gz$)[^:,/]+")
+"""A side that is one name: no run with a platform, no several runs, and no bundle."""
+
+
+def contrast(
+    store: Store,
+    treatment: str,
+    baseline: str,
+    *,
+    metric: str = "",
+    label: str = "",
+    run: Analysis | None = None,
+) -> Contrasts:
+    """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
+
+    run: of a side that names none; the last one by default. Raises BadInput, with near names, for what does not
+    exist, and when the sides have nothing in common.
+    """
+    runs = {run.name: run} if run else {}
+    name = run.name if run else LAST
+    sides = sides_of(store, treatment, runs, name), sides_of(store, baseline, runs, name)
+    _check_alike(sides)
+    check_names(sides, metric, label)
+    pairs = list(pairs_of(sides[0], sides[1], metric, label))
+    if not pairs:
+        raise BadInput(
+            f"{treatment} and {baseline} have nothing in common that was measured",
+            hint="name runs with the same benchmarks and levels, or a metric that both have",
+        )
+    pairs, mismatched = _split(pairs) if sides[0].is_run else (pairs, ())
+    if pairs and all(pair.treatment is pair.baseline for pair in pairs):
+        raise BadInput(
+            f"{treatment} and {baseline} are the same cells",
+            hint="vary the platform, a level, or the run",
+        )
+    is_paired = sides[0].analysis.name == sides[1].analysis.name
+    rules = [run.analysis.rule for side in sides for run in side.runs]
+    margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
+    if is_paired:
+        is_of_table = all(_is_in_table(pair) for pair in pairs)
+        judged = [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
+        return Contrasts(
+            sides[0],
+            sides[1],
+            is_paired,
+            margin,
+            confidence,
+            tuple(judged),
+            is_of_table=is_of_table,
+        )
+    judged = unpaired(pairs, sides, confidence)
+    cells = (
+        [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
+        [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
+    )
+    unmatched = Unmatched(
+        *(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True))
+    )
+    return Contrasts(
+        sides[0],
+        sides[1],
+        is_paired,
+        margin,
+        confidence,
+        tuple(judged),
+        tuple(differences_of(sides, pairs)),
+        unmatched,
+        mismatched,
+        shared_baseline(sides),
+    )
+
+
+def texts_of(store: Store, text: str) -> list[str]:
+    """Return a side's text for each of its runs: `tour-1,tour-2:lxc` is `tour-1:lxc` and `tour-2:lxc`.
+
+    Raises BadInput for an unknown run among several, and for one that is named twice.
+    """
+    head, colon, rest = text.partition(":")
+    names = [name.strip() for name in head.split(",")]
+    if len(names) == 1 or names[0] not in {*store.run_names(), LAST}:
+        return [text]
+    opened = [store.open_run(name).name for name in names]
+    if twice := next((name for name in opened if opened.count(name) > 1), ""):
+        raise BadInput(f"{text} names {twice} twice", hint="name each run once")
+    return [f"{name}{colon}{rest}" for name in opened]
+
+
+def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) -> Side:
+    """Return a side of one run or several."""
+    first, *others = (side_of(store, each, runs, run_name) for each in texts_of(store, text))
+    return replace(first, text=text, further=tuple(others))
+
+
+def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
+    """Return the run of sides that name none: the one that another of them names, as in `tour-1:docker podman`.
+
+    Raises BadInput for a name that no run has, with near ones, and where the last run lacks a platform of them.
+    """
+    if run_name != LAST:
+        return run_name
+    names = store.run_names()
+    named = next(
+        (head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names),
+        "",
+    )
+    if not named and names:
+        _refuse_last(store, [text.partition("@")[0] for text in texts if text])
+    return named or LAST
+
+
+def _refuse_last(store: Store, sides: Sequence[str]) -> None:
+    """Raise BadInput for sides of the last run, runs and bundles among them, that it does not have."""
+    last = store.open_run(LAST)
+    there = [platform.name for platform in last.platforms]
+    lacking = [name for name in sides if name not in there and _PLAIN_NAME.fullmatch(name)]
+    if not lacking:
+        return
+    runs = store.runs()
+    names = [run.name for run in runs]
+    platforms = list(dict.fromkeys([*there, *(name for run in runs for name in run.platforms)]))
+    lacking = [name for name in lacking if name not in (*names, LAST)]
+    for name in lacking:
+        if name not in platforms:
+            raise _neither(name, platforms, names)
+    if lacking:
+        hint = f"vtax list --where platform={lacking[0]} lists the runs that have it"
+        for run in reversed(runs):
+            if {*sides} <= {*run.platforms}:
+                hint = f"--run {run.name} has {'both' if len(sides) > 1 else 'it'}"
+                break
+        raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
+
+
+def _neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
+    """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
+    near = [
+        *get_close_matches(given, platforms, n=3, cutoff=0.5),
+        *get_close_matches(given, runs, n=3, cutoff=0.5),
+    ]
+    hint = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    )
+    if given.endswith(".vtax.gz"):
+        hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
+    return NotFound(f"there is no run or platform {given!r}", hint=hint)
+
+
+def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
+    """(name of the run, what follows it) of a side's text. run_name: where it names no run.
+
+    Nothing follows a whole run. The name of a run is the whole of it, unless `run_name` has such a platform.
+    """
+    head, colon, rest = text.partition(":")
+    names = {*store.run_names(), LAST}
+    if head in names and (
+        colon or text not in [p.name for p in store.open_run(run_name).platforms]
+    ):
+        return store.open_run(head).name, rest
+    return store.open_run(run_name).name, text
+
+
+def side_of(
+    store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST
+) -> Side:
+    """Return a side from its text. runs: analyses that were made already, by run name; added to. run_name: see
+    run_of.
+
+    What stands before the first colon is a run, unless the whole is a platform of that run (`ssh:server`).
+    """
+    known = {} if runs is None else runs
+    name, chosen = run_of(store, text, run_name)
+    head, colon, _ = chosen.partition(":")
+    if name not in known:
+        known[name] = analyse(store, name)
+    analysis = known[name]
+    if not chosen:
+        return Side(text, analysis, "", NO_LEVELS)
+    platforms = [p.name for p in analysis.platforms]
+    platform = max(
+        (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")),
+        key=len,
+        default=chosen.partition("@")[0],
+    )
+    if platform not in platforms:
+        if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
+            store.open_run(head)  # raises, with the nearest names
+        if chosen == text == platform:
+            raise _neither(text, platforms, [run.name for run in store.runs()])
+        raise unknown("platform", platform, platforms, text, analysis.name)
+    record = next(p for p in analysis.platforms if p.name == platform)
+    if not record.available:
+        raise BadInput(
+            f"{analysis.name} could not test {platform}: {record.reason}",
+            where=text,
+            hint=record.hint,
+        )
+    _, at, written = chosen[len(platform) :].partition("@")
+    levels = _levels(written, text, analysis) if at else NO_LEVELS
+    return Side(text, analysis, platform, levels)
+
+
+def _levels(written: str, text: str, analysis: Analysis) -> Levels:
+    """Return the levels of a side as the run spells them. Raises BadInput."""
+    known = KnownLevels(analysis.name, (cell.levels for cell in analysis.cells))
+    form = "write PLATFORM@factor=level,... or just PLATFORM"
+    selection = Selection.parse([written], known, text, form)
+    for factor, levels in selection.canonical.items():
+        if len(levels) > 1:
+            raise BadInput(f"a side has one level of {factor}", where=text, hint=form)
+    return Levels((factor, alike[0]) for factor, alike in selection.choices.items())
+
+
+def _check_alike(sides: tuple[Side, Side]) -> None:
+    """Refuse a whole run beside a platform, and beside itself."""
+    runs = [side for side in sides if side.is_run]
+    if len(runs) == 1:
+        (other,) = (side for side in sides if not side.is_run)
+        hint = f"write {runs[0].text}:{other.platform}, or two runs"
+        raise BadInput(
+            f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint
+        )
+    treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
+    if len(runs) == 2 and treatment == baseline:
+        first, second = (side.text for side in sides)
+        raise BadInput(
+            f"{first} and {second} are the same run"
+            if len(treatment) == 1
+            else f"{first} and {second} are the same runs",
+            hint="name another run: vtax list",
+        )
+    if (
+        both := sorted(treatment & baseline)
+        if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2
+        else []
+    ):
+        raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
+
+
+def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
+    """Raise BadInput for a metric or a benchmark that a side does not have."""
+    for side in sides:
+        sections = side.analysis.sections
+        labels = list(dict.fromkeys(section.label for section in sections))
+        if label and label not in labels:
+            raise unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
+        metrics = list(
+            dict.fromkeys(s.metric.name for s in sections if not label or s.label == label)
+        )
+        if metric and metric not in metrics:
+            raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
+
+
+def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
+    """Cells of the two sides that are alike but for what the sides say, with those of their further runs."""
+    fixed = (*treatment.levels, *baseline.levels)
+    for section in treatment.analysis.sections:
+        other = _alike(section, baseline.analysis)
+        if other is None or not _is_wanted(section, metric, label):
+            continue
+        reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
+        for cells in _joined(section, treatment, baseline):
+            row, base = cells[0][0].row, cells[1][0].row
+            levels = Levels({**base.cell.levels, **row.cell.levels}).without(fixed)
+            yield Compared(section, levels, row, base, cells, reason=reason)
+
+
+def _is_wanted(section: Section, metric: str, label: str) -> bool:
+    """Whether a section is of the metric, or of a primary one where none is named, and of the benchmark."""
+    is_of_metric = section.metric.name == metric if metric else section.is_answer
+    return is_of_metric and label in ("", section.label)
+
+
+def _alike(section: Section, run: Analysis) -> Section | None:
+    """Return the section of a run that measures the same."""
+    name = section.label, section.benchmark, section.metric.name
+    return next(
+        (each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name),
+        None,
+    )
+
+
+def _joined(
+    section: Section, treatment: Side, baseline: Side
+) -> Iterator[tuple[tuple[Cell, ...], tuple[Cell, ...]]]:
+    """Yield the cells of a section, in all runs of either side, that differ in what the sides name alone.
+
+    Whole runs are joined by their platforms and by every factor that one of them varies: what another one fixes
+    counts as its level.
+    """
+    sides = [
+        [
+            [Cell(run.analysis, own, row) for row in own.rows]
+            for run in side.runs
+            if (own := _alike(section, run.analysis))
+        ]
+        for side in (treatment, baseline)
+    ]
+    if treatment.is_run:
+        cells = (cell for side in sides for of_run in side for cell in of_run)
+        varied = {factor for cell in cells for factor in cell.row.cell.levels}
+        place = by(PLATFORM, *varied)
+        placed = [[{place.of(c.settings): c for c in of_run} for of_run in side] for side in sides]
+    else:
+        place = rest(PLATFORM, *treatment.levels, *baseline.levels)
+        both = treatment, baseline
+        placed = [
+            [_placed(of_run, side, other, place) for of_run in of_side]
+            for of_side, side, other in zip(sides, both, reversed(both), strict=True)
+        ]
+    for key in placed[0][0]:
+        if key in placed[1][0]:
+            of, to = (tuple(of_run[key] for of_run in side if key in of_run) for side in placed)
+            yield of, to
+
+
+def _placed(
+    cells: Iterable[Cell], side: Side, other: Side, place: Projection
+) -> dict[Levels, Cell]:
+    """Return the cells of a side by their places.
+
+    A factor that only the other side fixes is held at the same level here, where this side has it.
+    """
+    held = other.selection.without(side.selection.choices)
+    return {
+        place.of(cell.levels): cell
+        for cell in cells
+        if side.selection.selects(cell.levels) and held.allows(cell.levels)
+    }
+
+
+def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
+    """Pairs of whole runs with the same settings, and the cells of the others, each once.
+
+    Factors of either cell are settings that the pairs were matched by.
+    """
+    same, others = [], dict[tuple[str, str], Mismatch]()
+    for pair in pairs:
+        treatment, baseline = pair.treatment.cell, pair.baseline.cell
+        if reasons := tuple(
+            setting_differences(treatment, baseline, {*treatment.levels, *baseline.levels})
+        ):
+            others[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
+        else:
+            same.append(pair)
+    return same, tuple(others.values())
+
+
+def unmatched_cells(
+    side: Side, matched: Sequence[CellRecord], metric: str, label: str
+) -> tuple[CellRecord, ...]:
+    """Cells of a whole run that have the metrics and are in no pair."""
+    if not side.is_run:
+        return ()
+    keys = {cell.key for cell in matched}
+    found = {
+        row.cell.key: row.cell
+        for section in side.analysis.sections
+        if _is_wanted(section, metric, label)
+        for row in section.rows
+    }
+    return tuple(cell for key, cell in found.items() if key not in keys)
+
+
+def _is_in_table(pair: Compared) -> bool:
+    """Whether the run's own table has this ratio: of a platform to the baseline, at the same point."""
+    return pair.section.point_of(pair.treatment).baseline is pair.baseline
+
+
+def _as_in_table(pair: Compared) -> Compared:
+    """Return the pair with the answer of the run's table, judged in the family of that."""
+    try:
+        check(pair)
+    except StatsError as error:
+        return replace(pair, reason=error.note)
+    row = pair.treatment
+    return replace(
+        pair, ratio=row.ratio, verdict=row.verdict, reason="" if row.ratio else row.reason
+    )
+
+
+def paired(pair: Compared, analysis: Analysis) -> Contrast:
+    """Judge a pair of one run. Raises StatsError when its sides cannot be compared."""
+    check(pair)
+    found = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.unit_of)
+    if np.isnan(found.logs).all():
+        raise StatsError(Note("no-shared-block"))
+    return found
+
+
+def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
+    """Block-paired ratios and verdicts, under the rule that ended the run; those of a metric are one family."""
+    result = list(pairs)
+    for family in by_table(pairs):
+        contrasts: dict[str, Contrast] = {}
+        for number in family:
+            try:
+                contrasts[str(number)] = paired(pairs[number], side.analysis)
+            except StatsError as error:
+                result[number] = replace(pairs[number], reason=error.note)
+        rule = side.analysis.rule.within(pairs[family[0]].section.margin)
+        for name, answer in judge(rule, contrasts).items():
+            result[int(name)] = _answered(pairs[int(name)], answer)
+    return result
+
+
+def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
+    if isinstance(answer, StatsError):
+        return replace(pair, reason=answer.note)
+    verdict = worded(answer.verdict, pair.section.metric.role)
+    return replace(pair, ratio=answer.ratio, verdict=verdict)
+
+
+def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[doc.Inline]:
+    """Yield what differs between the runs besides what is compared, see `run_differences`."""
+    treatment, baseline = sides
+    fixed = {*treatment.levels, *baseline.levels}
+    platforms = {pair.treatment.platform.name for pair in pairs} & {
+        pair.baseline.platform.name for pair in pairs
+    }
+    cells = [(pair.treatment.cell, pair.baseline.cell) for pair in pairs]
+    yield from differences(treatment.analysis, baseline.analysis, platforms, cells, fixed)
+    for side in sides:
+        for other in side.further:
+            yield from differences(side.analysis, other.analysis, platforms, (), fixed)

@@ -1,0 +1,359 @@
+"""Two sides against each other: their means, ratios and verdicts in the table that results have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from vtax.described import values_of
+from vtax.report import document as doc
+from vtax.report.analysis import ResultPoint, Row
+from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.answers.compare.show_answer import answer_of, next_of
+from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
+from vtax.report.document.terms import unit_of
+from vtax.report.parts import shared
+from vtax.report.parts.result_table import result_table
+from vtax.stats.ratio import Ratio as Estimate
+from vtax.store.records import CellRecord
+
+_MAX_NAMED = 3
+
+
+def document_of(found: Contrasts) -> doc.Document:
+    """Return the answer; a table a metric with both means, their ratio and its verdict; how it was compared, and the
+    warnings.
+    """
+    table_of = _table_of_runs if found.treatment.is_run else _table
+    compared = found.compared
+    parts: list[doc.Part] = [_summary(found, compared)]
+    for section in {id(each.section): each.section for each in compared}.values():
+        here = [each for each in compared if each.section is section]
+        parts.append(
+            doc.Titled(
+                shared.title_of(section),
+                (table_of(here, found),),
+                subtitle=shared.subtitle_of(section),
+            )
+        )
+    parts.append(doc.Paragraph(_method(found), "muted"))
+    noted_of = shared.absence_as_far_as_shown((each.ratio, each.verdict) for each in compared)
+    parts += [doc.Paragraph(text, "muted") for text in noted_of]
+    parts += _notes(compared, found)
+    parts += _across_runs(compared, found)
+    warnings = _warnings(found, compared)
+    parts += shared.warnings_part(warnings)
+    nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
+    data = {
+        "schema": "vtax.compare/1",
+        **values_of(replace(found, compared=tuple(compared))),
+        "family": found.family,
+        "coded_warnings": warnings,
+    }
+    return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=nothing)
+
+
+def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
+    """About the runs, then about figures."""
+    given = [noted(text, _place(each, found)) for each in compared for text in each.warnings]
+    about_runs = [
+        doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast")
+        for text in found.warnings
+    ]
+    if alone := [each for each in compared if found.is_of_one_session(each.ratio)]:
+        is_all = len(alone) == sum(each.ratio is not None for each in compared)
+        places = () if is_all else tuple(_place(each, found) for each in alone)
+        about_runs.insert(
+            0, doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
+        )
+    return (*about_runs, *merged(given))
+
+
+def _place(each: Compared, found: Contrasts) -> doc.WarnedPlace:
+    platform = each.treatment.platform.name if found.treatment.is_run else ""
+    return doc.WarnedPlace(platform, each.section.name, levels_of(each.levels))
+
+
+def _method(found: Contrasts) -> doc.Inline:
+    how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
+    if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
+        how = (
+            msg("two samples of sessions")
+            if not found.is_paired
+            else msg("paired by block, over sessions")
+        )
+    sides = {"treatment": found.treatment.text, "baseline": found.baseline.text}
+    if not found.family:
+        reason = next((each.reason for each in found.compared if each.ratio), "")
+        return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
+    if found.is_of_table:
+        return msg(
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
+            "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
+            how=how,
+            margin=doc.Share(found.margin, "declared"),
+            run=found.baseline.name,
+            families=listed([doc.Count(each) for each in found.families]),
+            **sides,
+        )
+    if not found.is_paired:
+        return plural(
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
+            found.family,
+            how=how,
+            margin=doc.Share(found.margin, "declared"),
+            **sides,
+        )
+    return msg(
+        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
+        "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
+        how=how,
+        margin=doc.Share(found.margin, "declared"),
+        run=found.baseline.name,
+        families=listed([doc.Count(each) for each in found.families]),
+        **sides,
+    )
+
+
+def _table(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
+    """Return both sides as two rows, the baseline first."""
+    points = []
+    for each in compared:
+        baseline = replace(each.baseline.platform, name=found.baseline.text, is_baseline=True)
+        treatment = replace(each.treatment.platform, name=found.treatment.text, is_baseline=False)
+        rows = (
+            replace(
+                each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False
+            ),
+            replace(
+                each.treatment,
+                platform=treatment,
+                ratio=each.ratio,
+                verdict=each.verdict,
+                reason="" if each.ratio else each.reason,
+                target_missed=False,
+            ),
+        )
+        points.append(ResultPoint(each.name, each.levels, rows))
+    section = replace(compared[0].section, points=tuple(points))
+    made = result_table(section, doc.Share(found.confidence, "declared"), found.baseline.text, {})
+    interval = _interval_title(found, [each.ratio for each in compared])
+    title = shared.percent_title(found.baseline.text, interval)
+    columns = (
+        replace(each, title=title) if each.key == "percent" else each for each in made.columns
+    )
+    return replace(made, columns=tuple(columns))
+
+
+def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
+    """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
+    scale = shared.scale_of(compared[0].section)
+    level = doc.Share(found.confidence, "declared")
+    half = msg("±{level}", level=level)
+    interval = _interval_title(found, [each.ratio for each in compared])
+    columns = (
+        shared.PLATFORM,
+        doc.Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
+        doc.Column("treatment_half_width", half, room="wide", of="treatment_mean"),
+        doc.Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
+        doc.Column("baseline_half_width", half, room="wide", of="baseline_mean"),
+        doc.Column("percent", shared.percent_title(found.baseline.name, interval), is_number=True),
+        doc.Column("verdict", msg("verdict")),
+    )
+    groups = [
+        doc.Group(
+            tuple(
+                doc.TableRow(
+                    (shared.platform_of(each.treatment.platform), *_cells_of_runs(each, scale))
+                )
+                for each in of_point
+            ),
+            doc.Factor(levels) if levels else "",
+        )
+        for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
+    ]
+    section = compared[0].section
+    return doc.Table(
+        columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result"
+    )
+
+
+def _heading(run: str, scale: doc.Scale) -> doc.Inline:
+    return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
+
+
+def _cells_of_runs(each: Compared, scale: doc.Scale) -> list[doc.Inline]:
+    cells = [*_mean_cells(each.treatment, scale), *_mean_cells(each.baseline, scale)]
+    if each.ratio is None:
+        return [*cells, "", styled(each.reason, "error")]
+    verdict = shared.no_verdict(each.section)
+    if each.verdict:
+        verdict = shared.verdict_of(each.verdict, each.ratio, each.section)
+    return [*cells, styled(shared.relative_of(each.ratio, each.section), "strong"), verdict]
+
+
+def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
+    if row.summary is None:
+        return "", ""
+    half = (row.summary.high - row.summary.low) / 2
+    return doc.Mean(row.summary.mean, half, scale, step=row.step), muted(
+        doc.Mean(row.summary.mean, half, scale, "half-width", row.step)
+    )
+
+
+def _summary(found: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
+    """Return the answer, what was not compared, and what to do next."""
+    left_out = list(_left_out(found)) if found.treatment.is_run else []
+    parts = [*answer_of(found, compared), *left_out, *next_of(found, compared)]
+    return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
+
+
+def _left_out(found: Contrasts) -> Iterator[doc.Part]:
+    """Yield how many cells of whole runs are not compared, and why."""
+    reasons: dict[str, list[doc.Inline]] = {}
+    for each in found.mismatched:
+        for reason in each.reasons:
+            reasons.setdefault(repr(reason), []).append(reason)
+    items: list[doc.Inline] = []
+    if count := len(found.mismatched):
+        why = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
+        items.append(
+            plural(
+                "{count} cell, whose settings differ ({names})",
+                "{count} cells, whose settings differ ({names})",
+                count,
+                names=joined(why, "; "),
+            )
+        )
+    for side, cells in (
+        (found.treatment, found.unmatched.treatment),
+        (found.baseline, found.unmatched.baseline),
+    ):
+        if cells:
+            items.append(
+                plural(
+                    "{count} cell only in {run} ({names})",
+                    "{count} cells only in {run} ({names})",
+                    len(cells),
+                    run=side.name,
+                    names=joined(_kinds_of(cells)),
+                )
+            )
+    if items:
+        yield doc.Paragraph(msg("Not compared: {parts}.", parts=joined(items, "; ")), "muted")
+
+
+def _kinds_of(cells: Sequence[CellRecord]) -> list[doc.Inline]:
+    """Return the benchmarks or platforms that they are of, whichever are fewer."""
+    names = [
+        list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for kind in ("label", "platform")
+    ]
+    return first_of(min(names, key=len), _MAX_NAMED)
+
+
+def _interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> doc.Inline:
+    """Return the head of a column of intervals; it names those that say nothing of another session."""
+    level = doc.Share(found.confidence, "declared")
+    known = [ratio for ratio in ratios if ratio is not None]
+    if known and all(map(found.is_of_one_session, known)):
+        return msg("{level} interval of these sessions", level=level)
+    return msg("{level} interval", level=level)
+
+
+def _notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]:
+    """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
+    several = [
+        side
+        for side in (found.treatment, found.baseline)
+        if sum(len(run.analysis.sessions) for run in side.runs) > 1
+    ]
+    if several and any(found.is_of_one_session(each.ratio) for each in compared):
+        text = msg(
+            "± of {run} is over sessions, the interval of the percent over blocks",
+            run=several[0].name,
+        )
+        yield doc.Paragraph(text, "muted")
+
+
+def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]:
+    """Yield a table of each; none where there is nothing for it."""
+    if found.is_paired:
+        return
+    if rows := list(_next_rows(compared)):
+        columns: tuple[doc.Column, ...] = (
+            shared.PLATFORM,
+            doc.Column("metric", msg("metric"), wraps=True),
+            doc.Column("sessions", msg("sessions\nper side"), is_number=True),
+            doc.Column(
+                "percent",
+                msg("percent of {baseline}", baseline=found.baseline.name),
+                is_number=True,
+            ),
+            doc.Column(
+                "next",
+                msg("the next sessions,\n{level}", level=doc.Share(found.confidence, "declared")),
+            ),
+        )
+        yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
+    if rows := list(_relative_rows(compared)):
+        interval = _interval_title(found, [each.relative for each in compared])
+        title = msg(
+            "percent of {run}, both relative\nto {baseline} [{interval}]",
+            run=found.baseline.name,
+            baseline=found.common_baseline,
+            interval=interval,
+        )
+        columns = (
+            shared.PLATFORM,
+            doc.Column("metric", msg("metric"), wraps=True),
+            doc.Column("ratio_of_ratios", title, is_number=True),
+        )
+        note = msg(
+            "Effects common to a platform and to {baseline} cancel.",
+            baseline=found.common_baseline,
+        )
+        title = msg("Relative to {baseline}", baseline=found.common_baseline)
+        yield _titled_table(title, "ratio-of-ratios", columns, rows, doc.Paragraph(note, "muted"))
+
+
+def _titled_table(
+    title: doc.Inline,
+    key: str,
+    columns: tuple[doc.Column, ...],
+    rows: Sequence[doc.TableRow],
+    *further: doc.Part,
+) -> doc.Titled:
+    table = doc.Table(columns, (doc.Group(tuple(rows)),), key=key, label=title, style="result")
+    return doc.Titled(title, (table, *further), key=key)
+
+
+def _next_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
+    for each in compared:
+        ratio = each.ratio
+        if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
+            continue
+        shown = replace(shared.relative_of(ratio, each.section), shows="estimate")
+        yield doc.TableRow(
+            (
+                *_platform_and_metric(each),
+                doc.Count(ratio.n_sessions),
+                shown,
+                shared.predicted_of(ratio, each.section),
+            )
+        )
+
+
+def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
+    for each in compared:
+        if (ratio := each.relative) is not None:
+            yield doc.TableRow(
+                (*_platform_and_metric(each), shared.relative_of(ratio, each.section))
+            )
+
+
+def _platform_and_metric(each: Compared) -> tuple[doc.Inline, doc.Inline]:
+    name = joined([each.section.name, doc.Factor(levels_of(each.levels)) if each.levels else ""])
+    return shared.platform_of(each.treatment.platform), name

@@ -1,0 +1,1 @@
+"""Counters around the trials of network benchmarks."""

@@ -1,0 +1,129 @@
+"""CPU time of the ends, and traffic and drops of every interface on the path, of network benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vtax.report import document as doc
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.answers.counters.compute import Counted, counted_cells
+from vtax.report.document import joined, levels_of, msg
+from vtax.report.views.base import Options, View, register_view
+
+
+def document(source: Source, _: Options) -> doc.Document:
+    """Two tables for every combination of levels: CPU time, then interfaces."""
+    if not source.counters:  # what was in force takes longer to read
+        return document_of([], source.analysis)
+    return document_of(
+        counted_cells(source.data, source.counters, source.effective), source.analysis
+    )
+
+
+def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
+    """Return the document of counted cells."""
+    if not cells:
+        text = msg("This run has no network benchmark.")
+        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=[], nothing=text)
+    parts: list[doc.Part] = []
+    for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
+        group = [
+            cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)
+        ]
+        title = joined([label, doc.Factor(levels_of(dict(levels))) if levels else ""], " · ")
+        parts.append(
+            doc.Titled(
+                title,
+                (_cpu_table(group, analysis), _hop_table(group, analysis)),
+                subtitle=msg("mean per trial"),
+            )
+        )
+    return doc.Document(VIEW.title, tuple(parts), data=cells)
+
+
+def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
+    roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
+    has_switch = any(cell.switch_cpu_s is not None for cell in cells)
+    titles: dict[str, doc.Inline] = {
+        "layer": msg("layer\nCPU time (s)"),
+        "guest": msg("guest\nCPU time (s)"),
+        **{role: msg("{role}\nCPU time (s)", role=role) for role in roles},
+        **({"switch": msg("switch\nCPU time (s)")} if has_switch else {}),
+        "gigabytes": msg("transferred\n(GB)"),
+        "cpu_s_per_gigabyte": msg("CPU\ns/GB"),
+        "retransmits": msg("retransmits"),
+        "drops": msg("drops"),
+    }
+    columns = (
+        doc.Column("platform", msg("platform")),
+        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    rows = []
+    for cell in cells:
+        seconds = [
+            cell.layer_cpu_s,
+            cell.guest_cpu_s,
+            *(cell.ends_cpu_s.get(role) for role in roles),
+        ]
+        seconds += [cell.switch_cpu_s] if has_switch else []
+        retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
+        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
+        platform = analysis.platform_of(cell.platform)
+        rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time")
+    )
+
+
+def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
+    titles = {
+        "rx_packets": msg("RX packets"),
+        "rx_megabytes": msg("RX (MB)"),
+        "tx_packets": msg("TX packets"),
+        "tx_megabytes": msg("TX (MB)"),
+        "drops": msg("drops"),
+        "packet_bytes": msg("bytes\na packet"),
+    }
+    columns = (
+        doc.Column("interface", msg("interface")),
+        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    groups = []
+    for cell in cells:
+        rows = [
+            doc.TableRow(
+                (
+                    hop.name,
+                    *map(
+                        _number,
+                        (
+                            hop.rx_packets,
+                            hop.rx_bytes / 1e6,
+                            hop.tx_packets,
+                            hop.tx_bytes / 1e6,
+                            hop.drops,
+                            hop.packet_bytes,
+                        ),
+                    ),
+                )
+            )
+            for hop in cell.hops
+        ]
+        groups.append(doc.Group(tuple(rows), analysis.platform_of(cell.platform)))
+    return doc.Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("interfaces"))
+
+
+def _number(value: float | None) -> doc.Inline:
+    return doc.Nothing() if value is None else doc.Number(value, 3)
+
+
+VIEW = register_view(
+    View(
+        "counters",
+        msg("Counters"),
+        msg("CPU time, traffic and drops of the network benchmarks."),
+        document,
+        26,
+    )
+)

@@ -1,0 +1,1 @@
+"""Differences of counters and facts that may explain a difference of a metric."""

@@ -1,0 +1,456 @@
+"""Why platforms differ: facts that differ with the command that tests each, then the counters that moved.
+
+Counters are per unit of work, as ratios to the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vtax.counters.table import Counter
+from vtax.report import document as doc
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.answers.explain.compute import ComparedCounter, Explained, explainable, explained
+from vtax.report.answers.explain.suspects import Suspect, anatomies, suspects
+from vtax.report.answers.explain.work import GIGABYTE, SECOND, TRIAL, operations_of
+from vtax.report.document import (
+    first_of,
+    joined,
+    levels_of,
+    listed,
+    msg,
+    plural,
+    scale_for,
+    styled,
+    term,
+)
+from vtax.report.document.terms import unit_of
+from vtax.report.parts import shared
+from vtax.report.parts.first_screen import difference_of
+from vtax.report.views.base import Options, View, register_view
+
+_BRIEF, _NAMED = 10, 8
+_PER: Mapping[str, doc.Inline] = {
+    "events": msg("per event"), "transactions": msg("per transaction"), "requests": msg("per request"),
+    "queries": msg("per query"), "rows": msg("per row"), "seeks": msg("per seek"), "files": msg("per file"),
+    "operation": msg("per operation"), "load": msg("per load"),
+}  # fmt: skip
+_LARGEST_FACTOR = 1000.0  # that is shown
+_FEWEST = 2  # blocks of an interval
+
+
+def document(source: Source, options: Options) -> doc.Document:
+    """Return a table for every contrast that is not `equivalent`; counters are read from the store for these alone.
+
+    They are judged over the whole run, whatever of it is shown.
+    """
+    analysis, whole = source.analysis, source.whole
+    sections = whole.analysis.sections
+    numbers = {cell.key: number for number, cell in enumerate(whole.data.run.cells)}
+    wanted = {numbers[each.cell.key] for _, _, *rows in explainable(sections) for each in rows}
+    counted = source.block_counters(wanted)
+    settings = whole.effective if any(operations_of(section.metric) for section in sections) else {}
+    found = (
+        explained(whole.data, sections, counted, analysis.rule.confidence, settings)
+        if counted
+        else []
+    )
+    shown = [each for each in found if analysis.shown_cells.selects(each.row.cell.place)]
+    has_contrasts = any(True for _ in explainable(analysis.sections))
+    made = document_of(
+        shown,
+        suspects(analysis),
+        analysis,
+        is_full=options.depth == "all",
+        has_contrasts=has_contrasts,
+        is_report=options.depth == "report",
+    )
+    return shared.of_blocks(made, analysis)
+
+
+def document_of(
+    found: Sequence[Explained],
+    differing: Sequence[Suspect],
+    analysis: Analysis,
+    *,
+    is_full: bool,
+    has_contrasts: bool,
+    is_report: bool = False,
+) -> doc.Document:
+    """Return the document of the contrasts.
+
+    differing: facts that differ where platforms do.
+    is_full: list all that moved.
+    has_contrasts: some are not equivalent.
+    is_report: contrasts without a finding are named alone.
+    """
+    missing = _missing(analysis)
+    apart = anatomies(analysis)
+    data = {
+        "not_counted": missing,
+        "facts": list(differing),
+        "anatomies": list(apart),
+        "contrasts": list(found),
+    }
+    facts = _facts(differing, analysis, is_full=is_full)
+    if apart:
+        shown = joined([styled(command, "code") for command in apart[: None if is_full else 1]])
+        facts.append(doc.Paragraph(msg("Mechanism by mechanism: {commands}", commands=shown)))
+    if not found and facts:
+        text = msg("nothing was counted around the trials that differ")
+        return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
+    if not found:
+        text = (
+            msg("nothing was counted around the trials that differ")
+            if has_contrasts
+            else msg(
+                "every contrast that has a verdict is equivalent: there is no difference to explain"
+            )
+        )
+        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
+    if not is_full and all(_blocks(each) < _FEWEST for each in found):
+        text = msg("One block has no interval: which counters differ is not known.")
+        nothing: doc.Inline = "" if facts else text
+        return doc.Document(VIEW.title, (*facts, doc.Paragraph(text)), data=data, nothing=nothing)
+    parts: list[doc.Part] = [*facts]
+    for explained_contrast in found:
+        if explained_contrast.moved:
+            parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
+    parts += _grown_with_time(found, is_full=is_full)
+    without = [each for each in found if not each.moved]
+    parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
+    ending: list[doc.Part] = [
+        doc.Paragraph(
+            msg(
+                "Percents of counters are formed within blocks, per unit of work. A counter moved when its interval "
+                "excludes 100 %; intervals hold at {level} for all counters of a table at once. What moved together "
+                "with a difference is associated with it and need not be its cause.",
+                level=doc.Share(analysis.rule.confidence, "declared"),
+            ),
+            "muted",
+        ),
+        *_not_counted(missing),
+    ]
+    return doc.Document(VIEW.title, (*parts, *ending), data=data)
+
+
+def _blocks(found: Explained) -> int:
+    return found.row.ratio.n_blocks if found.row.ratio else 0
+
+
+def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -> list[doc.Part]:
+    """Return what differs beside the layer, then what of the layer differs, with the runs that test each."""
+    parts: list[doc.Part] = []
+    for is_layer, title in (
+        (False, msg("Facts that differ beside the layer, the likeliest cause first")),
+        (True, msg("Facts that are the layer itself")),
+    ):
+        items: list[doc.Inline] = []
+        for suspect in differing:
+            if suspect.is_layer == is_layer:
+                items += _fact(suspect, analysis, is_full=is_full)
+        if items:
+            parts.append(doc.Titled(title, (doc.Bullets(tuple(items)),)))
+    return parts
+
+
+def _fact(suspect: Suspect, analysis: Analysis, *, is_full: bool) -> list[doc.Inline]:
+    """Return the fact with the command that tests it on the first platform, then those of others on demand."""
+    items = [difference_of(suspect, analysis)]
+    shown = suspect.commands if is_full else suspect.commands[:1]
+    for command in shown:
+        items.append(msg("to test it: {command}", command=styled(command, "code")))
+    return [joined(items[:2], "; "), *items[2:]]
+
+
+def _grown_with_time(found: Sequence[Explained], *, is_full: bool) -> list[doc.Part]:
+    """Return one line for what grew with the running time in any comparison: it has no cause of its own."""
+    names = dict.fromkeys(each.words for contrast in found for each in contrast.with_time)
+    if not names:
+        return []
+    text = plural(
+        "{count} counter only grew with the running time: {names}",
+        "{count} counters only grew with the running time: {names}",
+        len(names),
+        names=listed(first_of(list(names), len(names) if is_full else _NAMED)),
+    )
+    return [doc.Paragraph(text, "muted")]
+
+
+def _without_finding(
+    found: Sequence[Explained], baseline: str, *, is_full: bool, is_report: bool
+) -> list[doc.Part]:
+    """All contrasts without a finding on demand, so that they hide none that has one; in a report their names."""
+    if not found:
+        return []
+    if any(each.with_time for each in found):
+        title = plural(
+            "{count} comparison in which no counter moved but with the running time",
+            "{count} comparisons in which no counter moved but with the running time",
+            len(found),
+        )
+    else:
+        title = plural(
+            "{count} comparison in which no counter moved",
+            "{count} comparisons in which no counter moved",
+            len(found),
+        )
+    if is_report:
+        names = listed(first_of([_title(each) for each in found], _NAMED))
+        return [doc.Bullets((joined([title, names], ": "),), "unmoved")]
+    plain = [each for each in found if not (each.one_sided or each.silent)]
+    items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
+    more = [
+        _section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent
+    ]
+    return [
+        doc.Titled(
+            title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True
+        )
+    ]
+
+
+def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
+    parts = tuple(_parts(found, baseline, is_full=is_full))
+    return doc.Titled(_title(found), parts, subtitle=_difference(found, baseline))
+
+
+def _title(found: Explained) -> doc.Inline:
+    levels = doc.Factor(levels_of(found.point.levels)) if found.point.levels else ""
+    return joined(
+        [shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · "
+    )
+
+
+def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
+    moved = found.moved
+    shown = moved if is_full else moved[:_BRIEF]
+    parts: list[doc.Part] = []
+    if not (moved or found.silent):
+        parts.append(doc.Paragraph(_nothing_moved(found)))
+    if shown:
+        parts.append(_table(shown, found, baseline))
+    if len(moved) > len(shown):
+        parts.append(
+            doc.Paragraph(
+                plural(
+                    "{count} more counter moved.",
+                    "{count} more counters moved.",
+                    len(moved) - len(shown),
+                ),
+                "muted",
+            )
+        )
+    return parts + _set_apart(found, is_full=is_full)
+
+
+def _nothing_moved(found: Explained) -> doc.Inline:
+    if found.with_time:
+        return plural(
+            "{count} counter only grew with the running time.",
+            "{count} counters only grew with the running time.",
+            len(found.with_time),
+        )
+    blocks = _blocks(found)
+    if blocks < _FEWEST:
+        return msg(
+            "One block has no interval: which of {family} counters differ is not known.",
+            family=doc.Count(len(found.compared)),
+        )
+    family = doc.Count(len(found.compared))
+    if found.is_narrow and not found.one_sided:
+        return plural(
+            "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
+            "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 100 %.",
+            blocks,
+            family=family,
+        )
+    if not found.compared:
+        return msg("No counter exists on both platforms in every block.")
+    return plural(
+        "No difference was found among {family} counters after {count} block. To be found, half of them would have "
+        "had to change by a factor above {factor}.",
+        "No difference was found among {family} counters after {count} blocks. To be found, half of them would have "
+        "had to change by a factor above {factor}.",
+        blocks,
+        family=family,
+        factor=doc.Number(min(found.detectable, _LARGEST_FACTOR), 3),
+    )
+
+
+def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
+    """Counters that are only named, since they may not be counted. Then those of one side."""
+    parts: list[doc.Part] = []
+    if found.silent:
+        names = [each.words for each in found.silent]
+        text = plural(
+            "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
+            "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
+            len(names),
+            names=listed(first_of(names, len(names) if is_full else _NAMED)),
+        )
+        parts.append(doc.Paragraph(text, "muted"))
+    return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
+
+
+def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
+    """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
+    count = len(found.one_sided)
+    shown = found.one_sided if is_full else found.one_sided[:_NAMED]
+    sides = {found.row.platform.name: shared.platform_of(found.row.platform)}
+    columns = (
+        doc.Column("counter", msg("counter")),
+        doc.Column("unit", msg("unit")),
+        doc.Column("platform", msg("platform")),
+        doc.Column("value", _unit(found.work), is_number=True),
+    )
+    rows = tuple(
+        doc.TableRow(
+            (
+                each.words,
+                unit_of(scale.unit),
+                sides.get(each.platform, each.platform),
+                doc.Quantity(each.value, scale, 3),
+            )
+        )
+        for each in shown
+        for scale in [_scale_of(each.counter, each.value)]
+    )
+    key = f"{found.section.name} {found.row.cell.key} one_sided"
+    parts: list[doc.Part] = [
+        doc.Paragraph(
+            plural(
+                "{count} counter exists only on one platform:",
+                "{count} counters exist only on one platform:",
+                count,
+            ),
+            "muted",
+        ),
+        doc.Table(columns, (doc.Group(rows),), key=key, label=msg("counters of one platform")),
+    ]
+    if count > len(shown):
+        parts.append(
+            doc.Paragraph(
+                plural("{count} more counter.", "{count} more counters.", count - len(shown)),
+                "muted",
+            )
+        )
+    return parts
+
+
+def _difference(found: Explained, baseline: str) -> doc.Inline:
+    """Say what is to be explained: the verdict with the ratio of the metric."""
+    assert found.row.ratio is not None
+    assert found.row.verdict is not None
+    return msg(
+        "{verdict}, {metric}: {share}",
+        verdict=shared.verdict_of(found.row.verdict, found.row.ratio, found.section),
+        metric=shared.metric_of(found.section),
+        share=shared.relative_of(found.row.ratio, found.section, baseline),
+    )
+
+
+def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> doc.Table:
+    has_seconds = any(each.per_second is not None for each in shown)
+    per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
+    columns = (
+        doc.Column("counter", msg("counter")),
+        doc.Column("unit", msg("unit")),
+        doc.Column(
+            "baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True
+        ),
+        doc.Column(
+            "treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True
+        ),
+        doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
+        *(
+            (
+                doc.Column(
+                    "per_second",
+                    msg("the same\nper second"),
+                    is_number=True,
+                    room="wide",
+                    of="percent",
+                ),
+            )
+            if has_seconds
+            else ()
+        ),
+    )
+    rows = tuple(
+        doc.TableRow(
+            (
+                each.words,
+                unit_of(scale.unit),
+                doc.Quantity(each.baseline, scale, 3),
+                doc.Quantity(each.treatment, scale, 3),
+                doc.Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
+                *((_seconds(each),) if has_seconds else ()),
+            )
+        )
+        for each in shown
+        for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
+    )
+    return doc.Table(
+        columns,
+        (doc.Group(rows),),
+        key=f"{found.section.name} {found.row.cell.key}",
+        label=msg("counters"),
+    )
+
+
+def _scale_of(counter: Counter, *values: float) -> doc.Scale:
+    """Return in which unit a counter's values are short: `MB`, `µs`; small numbers of bytes and others as counted."""
+    scale = scale_for("B" if counter.unit == "bytes" else counter.unit, values)
+    return scale if scale.divisor != 1.0 else doc.Scale(counter.unit)
+
+
+def _seconds(each: ComparedCounter) -> doc.Inline:
+    return (
+        doc.Nothing()
+        if each.per_second is None
+        else doc.Relative(each.per_second.estimate, is_of="amount")
+    )
+
+
+def _unit(work: str) -> doc.Inline:
+    """Return the work that values of a table are per; a gauge is as it is."""
+    if work == TRIAL:
+        return msg("per trial")
+    if work == SECOND:
+        return msg("per second")
+    if work == GIGABYTE:
+        return msg("per GB")
+    return _PER.get(work) or msg("per {unit}", unit=work)
+
+
+def _missing(analysis: Analysis) -> Mapping[str, str]:
+    """Return what the host of the run could not count, with the reason."""
+    found = analysis.host.get("not_counted")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
+    if not missing:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for what, reason in missing.items():
+        reasons.setdefault(reason, []).append(what)
+    items = [
+        msg("{what}: {reason}", what=joined(map(term, what), ", "), reason=reason)
+        for reason, what in reasons.items()
+    ]
+    return [doc.Paragraph(msg("Not available on this host:"), "muted"), doc.Bullets(tuple(items))]
+
+
+VIEW = register_view(
+    View(
+        "explain",
+        msg("What may explain the differences"),
+        msg("Facts that differ with the runs that test them, and counters that moved."),
+        document,
+        place=27,
+        command="explain",
+    )
+)

@@ -1,0 +1,1 @@
+"""Whether anything became slower or costlier."""

@@ -1,0 +1,206 @@
+"""A check of runs against other runs, with which they share no block, by the ratio of both ratios to a baseline.
+
+What the host of a session does to all platforms alike cancels in a ratio to a baseline that both runs have. What it
+does to one alone stays, and only several sessions show its size: with one session a side nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vtax.errors import BadInput
+from vtax.levels import NO_LEVELS, Level, unknown
+from vtax.messages import Note
+from vtax.report import document as doc
+from vtax.report.analysis.compared import Cell, Compared, Side
+from vtax.report.analysis.values import Analysis
+from vtax.report.answers.compare.compute import (
+    check_names,
+    differences_of,
+    pairs_of,
+    unmatched_cells,
+)
+from vtax.report.answers.compare.run_differences import design_differences
+from vtax.report.answers.compare.unpaired import logs_of_runs, logs_to_baseline, trials_of
+from vtax.report.answers.gate.compute import (
+    Against,
+    Checks,
+    NotTested,
+    finding,
+    judged,
+    known_margins,
+    margin_of,
+    of_pairs,
+    refuse_other_role,
+    refuse_within_margins,
+    require_block,
+    untested,
+)
+from vtax.report.document import joined, levels_of, msg
+from vtax.stats.checks import StatsError
+from vtax.stats.claims import RangeTest
+from vtax.stats.ranges import Sample
+from vtax.stats.rules import Rule
+from vtax.stats.terms import BOTH, Margins
+
+
+def check_against(
+    runs: Sequence[Analysis],
+    others: Sequence[Analysis],
+    margins: Margins = BOTH,
+    platform: str = "",
+    metric: str = "",
+    *,
+    label: str = "",
+    detect: float | None = None,
+    strict: bool = False,
+) -> Checks:
+    """Every platform of some runs against itself in others, at every point that both have.
+
+    margins: what is judged, 0 to 1 each; None for the smallest of all runs. platform: the only one. metric: by default
+    those that answer. label: of the one benchmark. detect, strict: see Checks.
+
+    Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
+    without a block or a baseline in common, and for names that do not exist.
+    """
+    baseline = _common_baseline(runs, others)
+    sides = _side(runs), _side(others)
+    lead = runs[0]
+    check_names(sides, metric, label)
+    treatments = [p.name for p in lead.platforms if p.name != baseline]
+    if platform == baseline:
+        what = f"{platform} is the baseline that ratios are to"
+        raise BadInput(what, hint=f"name one of {', '.join(treatments)}")
+    if platform and platform not in treatments:
+        raise unknown("platform", platform, treatments, platform, lead.name)
+    treatments = [name for name in treatments if platform in ("", name)]
+    pairs = [
+        pair
+        for pair in pairs_of(*sides, metric, label)
+        if pair.treatment.platform.name in treatments and pair.section.metric.role in margins
+    ]
+    alike, unlike = _split(pairs)
+    every = (*runs, *others)
+    rule = _rule(every, alike)
+    limits = known_margins(margins, every)
+    refuse_within_margins(detect, limits)
+    refuse_other_role(every, metric, limits)
+    limits = of_pairs(limits, pairs) or limits
+    compared, alpha = judged(
+        rule, alike, margins, lambda pair: _finding(pair, margin_of(pair, margins))
+    )
+    not_tested = (
+        *untested(lead, {platform} if platform else None, baseline),
+        *unlike,
+        *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None),
+    )
+    against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, alike)))
+    shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
+    return Checks(
+        lead,
+        shown,
+        baseline,
+        limits,
+        tuple(compared),
+        not_tested,
+        alpha,
+        against,
+        detect,
+        strict,
+    )
+
+
+def _only_in_one(
+    sides: tuple[Side, Side],
+    pairs: Sequence[Compared],
+    named: tuple[str, str],
+    platforms: Sequence[str] | None,
+) -> Iterator[NotTested]:
+    """Points that the runs of one side alone have. named: metric and label, or nothing. platforms: the only
+    ones; None: all."""
+    cells = [each for pair in pairs for each in (pair.treatment.cell, pair.baseline.cell)]
+    for side in sides:
+        for cell in unmatched_cells(side, cells, *named):
+            if cell.platform != side.analysis.baseline and (
+                platforms is None or cell.platform in platforms
+            ):
+                reason = _at(cell.levels, msg("only in {run}", run=side.name))
+                yield NotTested(cell.platform, reason, label=cell.label)
+
+
+def _side(runs: Sequence[Analysis]) -> Side:
+    first, *others = (Side(run.name, run, "", NO_LEVELS) for run in runs)
+    return replace(first, further=tuple(others))
+
+
+def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> str:
+    """Return the baseline of all runs. Raises BadInput without one, for a run that is named twice, and for one
+    without a block."""
+    seen: set[str] = set()
+    own = {run.identity or run.name for run in runs}
+    for run in (*runs, *others):
+        require_block(run)
+        if (key := run.identity or run.name) in seen:
+            if key in own and run in others:
+                what = f"{run.name} is on both sides: a run, or a bundle of it, is not compared with itself"
+                raise BadInput(what, hint="name another run or bundle")
+            raise BadInput(f"{run.name} is named twice", hint="a run belongs to one side, once")
+        seen.add(key)
+    baselines = {run.baseline: run.name for run in (*runs, *others)}
+    if len(baselines) > 1:
+        listed = ", ".join(f"{baseline} in {run}" for baseline, run in baselines.items())
+        raise BadInput(
+            f"the runs have no baseline in common: {listed}",
+            hint="measure both with the same baseline, or both platforms in one run: vtax run STUDY --ab OLD,NEW",
+        )
+    return next(iter(baselines))
+
+
+def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
+    """Pairs that measure the same in all runs, and the others with what differs."""
+    alike, unlike = list[Compared](), list[NotTested]()
+    for pair in pairs:
+        lead, *rest = (*pair.cells[0], *pair.cells[1])
+        found = [
+            text
+            for other in rest
+            for text in design_differences(lead.run, other.run, (lead.row.cell, other.row.cell))
+        ]
+        if reasons := list({repr(text): text for text in found}.values()):
+            reason = _at(pair.levels, joined(reasons, "; "))
+            unlike.append(NotTested(pair.treatment.platform.name, reason, label=pair.section.label))
+        else:
+            alike.append(pair)
+    return alike, unlike
+
+
+def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
+    return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
+
+
+def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared]) -> Rule:
+    """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
+    levels = [
+        cell.run.rule.interval_confidence(cell.row.block_means.size)
+        for pair in pairs
+        for side in pair.cells
+        for cell in side
+    ]
+    confidence = max([run.rule.confidence for run in runs] + levels)
+    return replace(runs[0].rule.judged_once, confidence=confidence)
+
+
+def _finding(pair: Compared, margin: float) -> RangeTest:
+    """Return the finding about a pair. Raises StatsError where a side has no ratio to its baseline."""
+    if pair.reason:
+        raise StatsError(pair.reason)
+    samples = _sample(pair.cells[0], "treatment"), _sample(pair.cells[1], "baseline")
+    return finding(trials_of(pair), margin, samples)
+
+
+def _sample(cells: Sequence[Cell], side: str) -> Sample:
+    """Log-ratios to the baseline in all blocks of a side, and the session of each."""
+    if all(cell.row.summary is None for cell in cells):
+        raise StatsError(Note(f"{side}-without-values"))
+    return logs_of_runs(cells, logs_to_baseline)

@@ -1,0 +1,175 @@
+"""The gate of a campaign: whether a planned change made anything slower or costlier, or hosts lie apart.
+
+Without a change it is the gate of the campaign's merged run, every platform against the baseline. With one it is every
+platform's own performance after the change against before, over hosts; families and words are those of every gate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vtax.errors import BadInput
+from vtax.report.analysis.compared import Cell, Compared, by_table
+from vtax.report.analysis.values import Analysis
+from vtax.report.answers.gate.compute import (
+    Checked,
+    CheckedHost,
+    Checks,
+    NotTested,
+    Outcome,
+    check,
+    known_margins,
+    margin_of,
+    of_pairs,
+    refuse_other_role,
+)
+from vtax.report.answers.hosts.fleet import Fleet
+from vtax.report.answers.hosts.host_change import ChangeEffect, ChangeOfHosts
+from vtax.report.document import msg
+from vtax.stats.host_change import Effect, p_of_limit
+from vtax.stats.margin import edges
+from vtax.stats.ranges import HolmStep, holm_of_ranges
+from vtax.stats.ratio import Ratio
+from vtax.stats.terms import FleetConditions
+
+
+def check_fleet(analysis: Analysis, fleet: Fleet, asked: FleetConditions) -> Checks:
+    """Return what the gate of a campaign finds.
+
+    Raises BadInput where there is nothing that could be slower, and for costs that were not counted.
+    """
+    planned = [each for each in fleet.changes if each[0].is_declared]
+    if planned and asked.margins:
+        found = _after_change(analysis, fleet, planned[0], asked)
+    elif asked.margins:
+        _require_platforms(analysis)
+        found = check(None, analysis, asked.margins, strict=asked.strict)
+    else:
+        found = Checks(analysis, (), "", {}, (), (), analysis.rule.alpha, strict=asked.strict)
+    if not asked.odd_hosts:
+        return found
+    return replace(
+        found,
+        hosts=tuple(_hosts(fleet)),
+        not_tested=(*found.not_tested, *_too_few(fleet), *_unmeasured(fleet)),
+    )
+
+
+def _require_platforms(analysis: Analysis) -> None:
+    measured = [each.name for each in analysis.platforms if each.available]
+    if len(measured) < 2:
+        raise BadInput(
+            f"the campaign measured {', '.join(measured)} alone and carried out no planned change",
+            where="--fail-if",
+            hint="--fail-if odd-hosts judges its hosts",
+        )
+
+
+def _after_change(
+    analysis: Analysis,
+    fleet: Fleet,
+    planned: tuple[ChangeOfHosts, tuple[ChangeEffect, ...]],
+    asked: FleetConditions,
+) -> Checks:
+    """Return every platform's own performance after a change against before."""
+    change, effects = planned
+    limits = known_margins(asked.margins, [analysis])
+    refuse_other_role([analysis], "", limits)
+    judged = [e for e in effects if e.base is None and e.section.metric.role in limits]
+    pairs = [_pair(each, analysis) for each in judged]
+    compared: dict[int, Checked] = {}
+    for family in by_table(pairs):
+        margins = [margin_of(pairs[n], asked.margins) for n in family]
+        ps = [_p_values(judged[n], margin) for n, margin in zip(family, margins, strict=True)]
+        steps = holm_of_ranges(ps)
+        for number, margin, step in zip(family, margins, steps, strict=True):
+            checked = _checked(pairs[number], judged[number], step, analysis.rule.alpha)
+            compared[number] = replace(checked, margin=margin, family=len(family))
+    lost = [
+        NotTested(fleet.short[name], msg("no session after the change")) for name in change.lost
+    ]
+    return Checks(
+        analysis,
+        tuple(dict.fromkeys(each.platform for each in judged)),
+        "before",
+        of_pairs(limits, pairs),
+        tuple(compared[number] for number in range(len(pairs))),
+        tuple(lost),
+        analysis.rule.alpha,
+        strict=asked.strict,
+        change=change,
+    )
+
+
+def _pair(each: ChangeEffect, analysis: Analysis) -> Compared:
+    cell = (Cell(analysis, each.section, each.row),)
+    return Compared(each.section, each.levels, each.row, each.row, (cell, cell))
+
+
+def _p_values(each: ChangeEffect, margin: float) -> tuple[float, float]:
+    """Return (p that the effect is within the margin, p that it is beyond it)."""
+    lowest, highest = edges(margin)
+    is_rate = each.section.better == "higher"
+    limit = math.log(lowest if is_rate else highest)
+    p_value, is_above = p_of_limit(*each.shifts, limit)
+    return (p_value, 1.0) if is_above == is_rate else (1.0, p_value)
+
+
+def _checked(pair: Compared, each: ChangeEffect, step: HolmStep, alpha: float) -> Checked:
+    outcome: Outcome = "undecided"
+    if step.p_inside <= alpha:
+        outcome = "passed"
+    elif step.p_outside <= alpha:
+        outcome = "costs-more" if pair.section.metric.role == "cost" else "slower"
+    return Checked(pair, outcome, _ratio(each.effect), step.p_outside, step.p_inside)
+
+
+def _ratio(effect: Effect) -> Ratio:
+    """Return an effect as a ratio over hosts."""
+    hosts = effect.changed + effect.controls
+    return Ratio(
+        effect.estimate,
+        effect.low,
+        effect.high,
+        effect.confidence,
+        hosts,
+        math.log(effect.estimate),
+        math.nan,
+        effect.df,
+        effect.p_value,
+        (),
+        (),
+        n_sessions=hosts,
+        n_hosts=hosts,
+    )
+
+
+def _hosts(fleet: Fleet) -> Iterator[CheckedHost]:
+    """Yield every host that was measured, with where it lies apart, the farthest first."""
+    few = {host.name for peers in fleet.too_few for host in peers}
+    apart = list(dict.fromkeys(name for finding in fleet.odd for name in finding.hosts))
+    places = {name: place for place, name in enumerate(apart)}
+    for host in sorted(fleet.compared, key=lambda host: places.get(host.name, len(apart))):
+        findings = tuple(each for each in fleet.odd if host.name in each.hosts)
+        if host.name not in few:
+            yield CheckedHost(
+                fleet.short[host.name], "odd-host" if findings else "passed", findings
+            )
+
+
+def _too_few(fleet: Fleet) -> Iterator[NotTested]:
+    """Yield the hosts of which too few are alike."""
+    for peers in fleet.too_few:
+        for host in peers:
+            yield NotTested(
+                fleet.short[host.name], msg("fewer than 5 hosts of its CPU model were measured")
+            )
+
+
+def _unmeasured(fleet: Fleet) -> Iterator[NotTested]:
+    """Yield the hosts of the campaign without a result."""
+    for host in fleet.campaign.missing if fleet.campaign else ():
+        if not host.sessions:
+            yield NotTested(fleet.short[host.host], host.detail or host.state)

@@ -1,0 +1,1 @@
+"""A study over its runs."""

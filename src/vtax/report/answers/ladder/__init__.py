@@ -1,0 +1,1 @@
+"""The cost of a platform, rung by rung."""

@@ -1,0 +1,1 @@
+"""A table of one value by the factors of a run."""

@@ -1,0 +1,426 @@
+"""Any recorded factor of a run as rows, columns and panels: the figures of the result, arranged anew.
+
+A factor is whatever tells two figures apart: the platform, the benchmark, its metric, the topology, a factor of the
+study, a setting that all cells share, and which part of the run a figure is of (its block, session or host).
+
+Whole cells have the means, ratios and intervals of the result. A part has the mean of its blocks' means and the ratio
+within its blocks, each with an interval over these blocks (over sessions, where it has several). A figure as percent
+of that at another level is a ratio within blocks, of percents of the baseline a ratio of ratios. Nothing is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, product
+from typing import Annotated
+
+from vtax.described import BESIDE, Means, Only
+from vtax.errors import BadInput
+from vtax.levels import (
+    BENCHMARK,
+    HOST,
+    METRIC,
+    PLATFORM,
+    KnownLevels,
+    Levels,
+    unknown,
+)
+from vtax.question import EVERYTHING, Selection
+from vtax.report import document as doc
+from vtax.report.analysis.factors import (
+    BLOCK,
+    PARTS,
+    SESSION,
+    factors_of,
+    first_spellings,
+    ordered,
+    recorded,
+)
+from vtax.report.analysis.figure_values import Estimate
+from vtax.report.analysis.sessions import MeasuredSession
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.warnings import at_places
+from vtax.report.answers.hosts.compute import hosts_of
+from vtax.report.answers.pivot.errors import no_figure, several_figures
+from vtax.report.answers.pivot.values import PERCENTILES, Quantity, Values, blocks_in
+from vtax.report.document import levels_of, msg
+from vtax.store.records import CellRecord, UntestedRecord
+
+TablePlace = tuple[str, str, str]
+"""(level of the panel, of the row, of the column); empty where there is no such axis."""
+
+
+_NOT_HERE = msg("not in this run")
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Names of factors. columns, panels: empty for none."""
+
+    rows: Annotated[str, Means("factor", name="row")] = PLATFORM
+    columns: Annotated[str, Means("factor, or empty", name="column")] = ""
+    panels: Annotated[str, Means("factor, or empty", name="panel")] = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that there are: panels, rows, columns."""
+        return tuple(name for name in (self.panels, self.rows, self.columns) if name)
+
+
+@dataclass(frozen=True)
+class PivotCell(OfSection):
+    """A figure and what it is of. levels: of every recorded factor. value: None where there is none, for a reason.
+
+    is_whole: whether it is of all blocks of its cell, and so has the verdict of the row.
+    """
+
+    section: Section
+    row: Annotated[
+        Row,
+        Means("platform of its cell; null without one", name="platform", take="platform.name"),
+        Means("factor -> level of it, or null", name="levels", take="cell.levels"),
+    ]
+    levels: Mapping[str, str]
+    value: Annotated[Estimate | None, BESIDE]
+    unit: Annotated[str, Means("unit of a mean; empty for ratios and shares, fractions of 1")]
+    blocks: Annotated[int, Means("blocks that the value is of")]
+    is_whole: bool
+    reason: doc.Inline = ""
+
+    @property
+    def verdict(
+        self,
+    ) -> Annotated[
+        str | None, Means("of the result; null of a part of the run and of the baseline")
+    ]:
+        """The word of its row."""
+        return self.row.verdict.kind if self.row.verdict and self.is_whole else None
+
+
+@dataclass(frozen=True)
+class PivotPlace:
+    """A place of the table. cell: None where the run has none."""
+
+    panel: Annotated[str, Means("its level")]
+    row: Annotated[str, Means("its level")]
+    column: Annotated[str, Means("its level")]
+    cell: Annotated[
+        PivotCell | None,
+        Only(
+            "row.platform.name",
+            "label",
+            "metric.name",
+            "unit",
+            "row.cell.levels",
+            "value.value",
+            "value.low",
+            "value.high",
+            "blocks",
+            "verdict",
+        ),
+    ]
+    reason: Annotated[doc.Inline, Means("why there is no value; empty where there is one")]
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """Figures by the levels of up to three factors.
+
+    panels, rows, columns: platforms in the order of the run, numbers ascending; one empty level for an axis that is
+    not there. empty: why places have no figure. where: factor -> levels. warnings: of the cells that are shown,
+    and of the whole run.
+    """
+
+    analysis: Annotated[Analysis, Only("confidence", "baseline")]
+    axes: Annotated[Axes, Means("names of factors", name="factors")]
+    quantity: Annotated[
+        Quantity, Means("`mean`, `efficiency`, `p50`, `p95` or `p99`", name="value")
+    ]
+    panels: Annotated[
+        tuple[str, ...],
+        Means("their levels, in the order of the run; an empty one without a factor"),
+    ]
+    rows: Annotated[tuple[str, ...], Means("likewise")]
+    columns: Annotated[tuple[str, ...], Means("likewise")]
+    cells: Mapping[TablePlace, PivotCell]
+    empty: Mapping[TablePlace, doc.Inline]
+    where: Annotated[Selection, Means("factor -> levels that are shown", take="choices")]
+    to: Annotated[
+        Selection, Means("factor -> level whose figures are 1; empty for none", take="choices")
+    ]
+    warnings: Annotated[
+        tuple[doc.Warning, ...], Means("those of the whole run, and of the cells that are shown")
+    ]
+
+    @property
+    def places(
+        self,
+    ) -> Annotated[tuple[PivotPlace, ...], Means("every combination of levels", name="cells")]:
+        """All places, those with a cell first."""
+        return tuple(
+            PivotPlace(*place, self.cells.get(place), self.empty.get(place, ""))
+            for place in dict.fromkeys((*self.cells, *self.empty))
+        )
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the values are shares of 1, more being better, rather than of the metric's unit."""
+        return bool(self.to) or self.quantity == "efficiency"
+
+    def is_reference(self, cell: PivotCell) -> bool:
+        """Return whether a figure is what others are percents of."""
+        if self.quantity == "efficiency" and cell.row.platform.is_baseline:
+            return True
+        return bool(self.to) and self.to.selects(Levels(cell.levels))
+
+    @property
+    def sections(self) -> list[Section]:
+        """The sections of the figures, each once."""
+        return list({id(cell.section): cell.section for cell in self.cells.values()}.values())
+
+    def rows_of(self, panel: str) -> tuple[str, ...]:
+        """Return the rows of a panel: those with a figure there, or a reason why there is none."""
+        return tuple(
+            row
+            for row in self.rows
+            if any(
+                (panel, row, column) in at
+                for column in self.columns
+                for at in (self.cells, self.empty)
+            )
+        )
+
+
+def pivot(
+    source: Source,
+    axes: Axes,
+    quantity: Quantity,
+    *,
+    metric: str = "",
+    where: Iterable[str] = (),
+    to: str = "",
+    every_metric: bool = False,
+) -> Pivot:
+    """Return the figures of a run by factors. metric: the only one, else the primary ones, or all. where:
+    `FACTOR=LEVEL`. to: `FACTOR=LEVEL`, whose figures are 100 %, and the columns without others; empty for none.
+
+    Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
+    figure is left, and when several are left for one place.
+    """
+    return _PivotBuilder(source, axes, quantity, metric, tuple(where), to, every_metric).built()
+
+
+class _PivotBuilder:
+    """Collects the figures of a pivot and their places."""
+
+    def __init__(
+        self,
+        source: Source,
+        axes: Axes,
+        quantity: Quantity,
+        metric: str,
+        where: Sequence[str],
+        to: str,
+        every_metric: bool,
+    ) -> None:
+        self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
+        self.known = self._known_levels()
+        self.to = EVERYTHING
+        if to:
+            self.to = Selection(dict([self.known.find(to, "--to", "write --to FACTOR=LEVEL")]))
+        if not_compared := next(iter(self.to.only((BENCHMARK, METRIC, *PARTS)).choices), ""):
+            raise BadInput(
+                f"figures of one {not_compared} are no percent of another's",
+                where="--to",
+                hint="name the platform or a factor",
+            )
+        rows, columns, panels = (
+            self.known.find_factor(name, option) if name else ""
+            for name, option in (
+                (axes.rows, "--rows"),
+                (axes.columns, "--cols"),
+                (axes.panels, "--panel"),
+            )
+        )
+        if not columns:
+            columns = next(iter(self.to.without((rows, panels)).choices), "")
+        self.axes = Axes(rows, columns, panels)
+        if len(set(self.axes.names)) < len(self.axes.names):
+            raise BadInput(
+                f"rows, columns and panels are of different factors, not {', '.join(self.axes.names)}",
+                hint="name each factor once",
+            )
+        self.metric = self._metric(metric)
+        form = "write --where FACTOR=LEVEL"
+        self.where = Selection.parse(where, self.known, "--where", form)
+        self.values = Values(source, quantity, self.to)
+
+    def built(self) -> Pivot:
+        """Return the pivot."""
+        found = list(self._cells())
+        if not found:
+            raise no_figure(self.analysis, self.axes, self.metric, self.where)
+        written = {
+            name: first_spellings(name, (cell.levels[name] for cell in found))
+            for name in self.axes.names
+        }
+        places: dict[TablePlace, list[PivotCell]] = {}
+        for cell in found:
+            places.setdefault(self._place(cell.levels, written), []).append(cell)
+        if rivals := next((each for each in places.values() if len(each) > 1), None):
+            raise several_figures(self.axes, rivals)
+        cells = {place: each[0] for place, each in places.items()}
+        names = self.axes.panels, self.axes.rows, self.axes.columns
+        platforms = [platform.name for platform in self.analysis.platforms]
+        panels, rows, columns = (
+            ordered(name, levels, platforms)
+            for name, levels in zip(names, zip(*cells, strict=True), strict=True)
+        )
+        empty = {
+            place: cells[place].reason if place in cells else self._why_empty(place)
+            for place in product(panels, rows, columns)
+            if place not in cells or cells[place].value is None
+        }
+        for panel, row in product(panels, rows):
+            line = [(panel, row, column) for column in columns]
+            if not any(place in cells or empty[place] != _NOT_HERE for place in line):
+                empty = {place: reason for place, reason in empty.items() if place not in line}
+        return Pivot(
+            self.analysis,
+            self.axes,
+            self.quantity,
+            panels,
+            rows,
+            columns,
+            cells,
+            empty,
+            self.where,
+            self.to,
+            self._warnings(found),
+        )
+
+    def _metric(self, written: str) -> str:
+        names = list(dict.fromkeys(section.metric.name for section in self.analysis.sections))
+        found = next((name for name in names if name.casefold() == written.strip().casefold()), "")
+        if written and not found:
+            raise unknown("metric", written, names, "--metric", self.analysis.name)
+        return found
+
+    def _known_levels(self) -> KnownLevels:
+        """Return every factor of the run with its levels, in the order of the run."""
+        cells = (
+            recorded(row.cell, section.metric.name)
+            for section, _, row in every_row(self.analysis.sections)
+        )
+        parts = (labels for labels, _ in self._blocks())
+        return KnownLevels(self.analysis.name, chain(cells, parts), factors_of(self.analysis))
+
+    def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:
+        """(level of every part, its session with this block alone) of every block."""
+        names = {}
+        for host in hosts_of(self.analysis):
+            names.update(dict.fromkeys(host.numbers, host.name))
+        for session in self.analysis.sessions:
+            for block in session.blocks:
+                labels = {
+                    BLOCK: str(block + 1),
+                    SESSION: str(session.number),
+                    HOST: names[session.number],
+                }
+                yield labels, replace(session, blocks=(block,))
+
+    def _cells(self) -> Iterator[PivotCell]:
+        """Yield every figure that is shown."""
+        parts = [
+            (labels, sessions)
+            for labels, sessions in self._parts()
+            if self.where.only(PARTS).selects(Levels(labels))
+        ]
+        of_cells = self.where.without(PARTS)
+        axes = {*self.axes.names} - {*PARTS}
+        for section in self.analysis.sections:
+            if self.metric and section.metric.name != self.metric:
+                continue
+            if not (
+                self.metric
+                or self.every_metric
+                or section.metric.is_primary
+                or METRIC in self.where.choices
+            ):
+                continue
+            for point in section.points:
+                for row in point.rows:
+                    levels = recorded(row.cell, section.metric.name)
+                    if axes <= levels.keys() and of_cells.selects(Levels(levels)):
+                        for labels, sessions in parts:
+                            yield self._cell(section, point, row, {**levels, **labels}, sessions)
+
+    def _parts(self) -> Iterator[tuple[dict[str, str], list[MeasuredSession]]]:
+        """(levels, sessions with their blocks) of every part that axes or conditions tell apart; else all at once."""
+        used = [name for name in PARTS if name in self.axes.names or name in self.where.choices]
+        if not used:
+            yield {}, []
+            return
+        groups: dict[tuple[str, ...], dict[int, MeasuredSession]] = {}
+        for labels, session in self._blocks():
+            group = groups.setdefault(tuple(labels[name] for name in used), {})
+            known = group.get(session.number)
+            blocks = (*known.blocks, *session.blocks) if known else session.blocks
+            group[session.number] = replace(session, blocks=blocks)
+        for key, sessions in groups.items():
+            yield dict(zip(used, key, strict=True)), list(sessions.values())
+
+    def _cell(
+        self,
+        section: Section,
+        point: ResultPoint,
+        row: Row,
+        levels: Mapping[str, str],
+        sessions: Sequence[MeasuredSession],
+    ) -> PivotCell:
+        """Return the figure of a row, of these sessions alone where there are any."""
+        is_whole = not sessions and not self.to and self.quantity not in PERCENTILES
+        unit = "" if self.to or self.quantity == "efficiency" else section.metric.unit
+        count = int(blocks_in(row, sessions).sum())
+        if row.summary is None or not count:
+            why = row.reason if row.summary is None else msg("no trial that went well in this part")
+            return PivotCell(section, row, levels, None, unit, 0, is_whole, why)
+        value, reason = self.values.of(section, point, row, sessions)
+        return PivotCell(
+            section, row, levels, value, unit, count, is_whole, "" if value else reason
+        )
+
+    def _place(
+        self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]
+    ) -> TablePlace:
+        """Return where a figure stands. written: factor -> level -> its spelling in the table."""
+        panel, row, column = (
+            written[name][levels[name]] if name else ""
+            for name in (self.axes.panels, self.axes.rows, self.axes.columns)
+        )
+        return panel, row, column
+
+    def _why_empty(self, place: TablePlace) -> doc.Inline:
+        """Return why no figure stands at a place of the table."""
+        names = (self.axes.panels, self.axes.rows, self.axes.columns)
+        of_place = Selection.of(dict(zip(names, place, strict=True)))
+        wanted = self.where.and_also(of_place).without(("", METRIC, *PARTS))
+
+        def fits(cell: CellRecord | UntestedRecord) -> bool:
+            return wanted.selects(Levels(recorded(cell, "")))
+
+        if any(map(fits, self.analysis.cells)):
+            return msg("measured, without a value of this metric")
+        untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
+        return untested if untested else _NOT_HERE
+
+    def _warnings(self, cells: Sequence[PivotCell]) -> tuple[doc.Warning, ...]:
+        """Return the warnings of the run that are about these cells, or about all of it."""
+        shown = {
+            doc.WarnedPlace(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
+            for cell in cells
+            for subject in (cell.section.name, cell.section.label, "")
+        }
+        return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)

@@ -1,0 +1,1 @@
+"""The platform to use for a workload."""

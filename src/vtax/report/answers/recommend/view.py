@@ -1,0 +1,399 @@
+"""Which platform a workload should run on: places, what decides them, what would change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vtax.errors import BadInput
+from vtax.report import document as doc
+from vtax.report.analysis.source import Source
+from vtax.report.answers.recommend.compute import recommend
+from vtax.report.answers.recommend.ranking import RankSwitch, Recommendation, Standing
+from vtax.report.answers.recommend.workload import CPU, Missing, Unmeasured
+from vtax.report.document import joined, listed, msg, plural, styled
+from vtax.report.parts import shared
+from vtax.report.parts.first_screen import answer_line
+from vtax.report.parts.header import run_line
+from vtax.report.views.base import Options, View, register_view
+from vtax.stats.intervals import Interval as Bounds
+
+
+def document(source: Source, options: Options) -> doc.Document:
+    """Return the ranking of the whole run; all resources count alike."""
+    try:
+        found = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
+    except BadInput:
+        nothing = msg("There is nothing to rank.")
+        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), nothing=nothing)
+    return document_of(found)
+
+
+def document_of(found: Recommendation) -> doc.Document:
+    """Return the answer, the places, what decides between the first two, and the warnings."""
+    parts: list[doc.Part] = [
+        doc.Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
+        doc.Titled(msg("Places"), (_places(found), *_notes(found)), key="places"),
+    ]
+    if found.contributions:
+        parts.append(
+            doc.Titled(
+                msg("What decides"), (_contributions(found), *_switches(found)), key="decides"
+            )
+        )
+    parts += shared.warnings_part(found.warnings)
+    run = joined([found.analysis.name, run_line(found.analysis)], ": ")
+    return doc.Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
+
+
+def _weights(found: Recommendation) -> doc.Inline:
+    each = [
+        msg(
+            "{resource} {share} ({benchmarks})",
+            resource=shared.resource(r.name),
+            share=doc.Share(r.share, "whole"),
+            benchmarks=", ".join(r.labels),
+        )
+        for r in found.resources
+        if r.share
+    ]
+    without = [shared.resource(r.name) for r in found.resources if not r.weight]
+    text = msg("weights: {weights}", weights=joined(each))
+    return joined(
+        [text, msg("without weight: {resources}", resources=joined(without)) if without else ""],
+        "; ",
+    )
+
+
+def _summary(found: Recommendation) -> Iterator[doc.Part]:
+    """Yield the answer, what was not tested, then what bears on all of it."""
+    yield from answer_line(found.analysis)
+    if found.full:
+        decides = [_decides(found)] if found.contributions else []
+        answer = joined([_choice(found), *decides, *_host_cpu(found)], "; ")
+        yield doc.Paragraph(styled(answer, "strong"))
+    items = [_unmeasured(each) for each in found.unmeasured]
+    items += [
+        _could_be_first(each, found)
+        for each in found.standings
+        if each.missing and each.place[0] == 1
+    ]
+    items += [
+        msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
+        for out in found.unranked
+    ]
+    if items:
+        yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),))
+    if cautions := list(_cautions(found)):
+        yield doc.Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
+
+
+def _unmeasured(each: Unmeasured) -> doc.Inline:
+    """Say what has a weight and is in no score."""
+    return msg(
+        "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
+        resource=shared.resource(each.resource),
+        reason=each.reason,
+        share=doc.Share(each.share, "whole"),
+    )
+
+
+def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
+    if found.full and "emulated" in (first := found.full[0].platform).marks:
+        yield msg(
+            "{platform} is emulated: its score says how fast emulation is here, not how fast it is with hardware "
+            "virtualization",
+            platform=first.name,
+        )
+    if found.link_limits_mbit_s:
+        rates = listed([doc.Number(rate) for rate in found.link_limits_mbit_s])
+        yield msg(
+            "measured through a link limited to {rates} Mbit/s: platforms that fill it look alike",
+            rates=rates,
+        )
+
+
+def _choice(found: Recommendation) -> doc.Inline:
+    """Return the platform with the best score, and which others are within noise of it."""
+    first, *others = found.full
+    data: dict[str, doc.Inline] = {
+        "platform": shared.platform_of(first.platform),
+        "score": _score(first.score.estimate, found),
+    }
+    leads = [each for each in others if each.to_first is not None]
+    if not leads:
+        return msg(
+            "{platform} has the best score, {score}; how sure that is cannot be said", **data
+        )
+    close = [
+        shared.platform_of(each.platform)
+        for each in leads
+        if each.to_first is not None and each.to_first.high >= 1
+    ]
+    if not close:
+        return msg(
+            "{platform} has the best score, {score}, ahead of the others beyond noise", **data
+        )
+    return msg(
+        "{platform} has the best score, {score}, within noise of {others}",
+        others=listed(close),
+        **data,
+    )
+
+
+def _decides(found: Recommendation) -> doc.Inline:
+    """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
+    most = found.contributions[0]
+    data: dict[str, doc.Inline] = {
+        "resource": shared.resource(most.resource),
+        "first": found.full[0].platform.name,
+        "share": _relative(most.ratio),
+        "second": found.full[1].platform.name,
+    }
+    if not found.has_intervals:
+        data = {**data, "unit": msg("session") if found.is_of_sessions else msg("block")}
+        return msg(
+            "one {unit} in common: differences cannot be judged; most of this one is {resource}, where {first} "
+            "reaches {share} of {second}, the second",
+            **data,
+        )
+    if most.ratio.low > 1:
+        return msg(
+            "what decides: {resource}, where {first} reaches {share} of {second}, the second",
+            **data,
+        )
+    return msg(
+        "{first} and {second}, the second, differ within noise; most of it is {resource}, where {first} reaches "
+        "{share} of {second}",
+        **data,
+    )
+
+
+def _host_cpu(found: Recommendation) -> Iterator[doc.Inline]:
+    """Yield what the first and those that noise does not tell from it cost the host, which no score has."""
+    first, *others = found.full
+    close = [each for each in others if each.to_first is not None and each.to_first.high >= 1]
+    names = [each.platform.name for each in (first, *close) if each.platform.name in found.host_cpu]
+    if names and all(each.name != CPU for each in found.resources if each.weight):
+        costs = [joined([name, _relative(found.host_cpu[name])], " ") for name in names]
+        yield msg(
+            "host CPU for the same work, percent of {baseline}: {costs}",
+            baseline=found.baseline,
+            costs=joined(costs),
+        )
+
+
+def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
+    where = listed([_lacks(m) for m in each.missing])
+    if each.needed is None or not found.full:
+        return msg(
+            "{platform} could be the first: {resources} not tested",
+            platform=each.platform.name,
+            resources=where,
+        )
+    return msg(
+        "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} "
+        "there",
+        platform=each.platform.name,
+        resources=where,
+        first=found.full[0].platform.name,
+        needed=_score(each.needed, found),
+    )
+
+
+def _places(found: Recommendation) -> doc.Table:
+    used = [each for each in found.resources if each.share]
+    has_missing = any(each.missing for each in found.standings)
+    has_cpu = bool(found.host_cpu)
+    columns = (
+        doc.Column("place", msg("place"), is_number=True),
+        shared.PLATFORM,
+        doc.Column("score", _with_interval(msg("score"), found), is_number=True),
+        *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
+        *(
+            [doc.Column("host-cpu-cost", msg("host CPU,\nless is better"), is_number=True)]
+            * has_cpu
+        ),
+        *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
+    )
+    rows = [_row(each, [r.name for r in used], found.host_cpu) for each in found.standings]
+    if found.reference is not None:
+        one = doc.Share(1.0, "whole")
+        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one)
+        rows.append(doc.TableRow((*cells, *(one for _ in used), *[one] * has_cpu), "baseline"))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms")
+    )
+
+
+def _score(share: float, found: Recommendation) -> doc.Relative:
+    """Return a share of the baseline in a sentence."""
+    return doc.Relative(share, baseline=found.baseline)
+
+
+def _relative(ratio: Bounds) -> doc.Relative:
+    """Return one score as a share of another."""
+    return doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
+
+
+def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
+    """Return the head of a column of shares, with what stands in brackets where they have intervals."""
+    level = doc.Share(found.confidence, "declared")
+    return (
+        msg("{title}\n[{level} interval]", title=title, level=level)
+        if found.has_intervals
+        else title
+    )
+
+
+def _row(each: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
+    low, high = each.place
+    place: doc.Inline = (
+        doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
+    )
+    alone = [each.resources.get(name) for name in resources]
+    shown: list[doc.Inline] = [
+        doc.Relative(one.estimate) if one else doc.Nothing() for one in alone
+    ]
+    score: doc.Inline = styled(
+        doc.Relative(each.score.estimate, each.score.low, each.score.high), "strong"
+    )
+    if each.missing:
+        score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
+    if host_cpu:
+        cpu = host_cpu.get(each.platform.name)
+        is_baseline = each.platform.is_baseline
+        unknown: doc.Inline = doc.Share(1.0, "whole") if is_baseline else doc.Nothing()
+        shown.append(_relative(cpu) if cpu else unknown)
+    why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
+    missing = (why,) if each.missing else ()
+    return doc.TableRow((place, shared.platform_of(each.platform), score, *shown, *missing))
+
+
+def _lacks(missing: Missing) -> doc.Inline:
+    """`disk`, or `disk in part (fio direct)`."""
+    if missing.whole:
+        return shared.resource(missing.resource)
+    return msg(
+        "{resource} in part ({benchmarks})",
+        resource=shared.resource(missing.resource),
+        benchmarks=", ".join(missing.labels),
+    )
+
+
+def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
+    yield doc.Paragraph(
+        msg(
+            "score: weighted geometric mean of the percents of {baseline} over the resources",
+            baseline=found.baseline,
+        ),
+        "muted",
+    )
+    if found.has_intervals:
+        count = found.units
+        yield doc.Paragraph(
+            plural(
+                "intervals are from {count} session",
+                "intervals are from {count} sessions",
+                count,
+            )
+            if found.is_of_sessions
+            else plural(
+                "intervals are from {count} block",
+                "intervals are from {count} blocks",
+                count,
+            ),
+            "muted",
+        )
+    if found.reference is not None:
+        yield doc.Paragraph(
+            msg(
+                "{baseline} is the reference and no choice; --platform names the platforms to rank",
+                baseline=found.baseline,
+            ),
+            "muted",
+        )
+    elif any(each.platform.is_baseline for each in found.standings):
+        yield doc.Paragraph(
+            msg(
+                "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
+                baseline=found.baseline,
+            ),
+            "muted",
+        )
+    if any(each.missing for each in found.standings):
+        ranges = msg(
+            "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
+            "to the best of this run there"
+        )
+        yield doc.Paragraph(ranges, "caution")
+
+
+def _contributions(found: Recommendation) -> doc.Table:
+    first, second = (each.platform.name for each in found.full[:2])
+    shares = {each.name: each.share for each in found.resources}
+    columns = (
+        doc.Column("resource", msg("resource")),
+        doc.Column("share", msg("weight"), is_number=True),
+        doc.Column(
+            "ratio",
+            _with_interval(msg("{first}, percent of {second}", first=first, second=second), found),
+            is_number=True,
+        ),
+        doc.Column("contribution", msg("the same\nof the scores"), is_number=True),
+    )
+    rows = [
+        doc.TableRow(
+            (
+                shared.resource(each.resource),
+                doc.Share(shares[each.resource], "whole"),
+                _relative(each.ratio),
+                doc.Relative(each.factor, is_of="amount"),
+            )
+        )
+        for each in found.contributions
+    ]
+    return doc.Table(
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="contributions",
+        label=msg("what decides the first place"),
+    )
+
+
+def _switches(found: Recommendation) -> Iterator[doc.Part]:
+    weight_of = {each.name: each.weight for each in found.resources}
+    if not found.switches:
+        if len(found.contributions) > 1:
+            first = found.full[0].platform.name
+            yield doc.Paragraph(
+                msg("{platform} stays the first whatever one of the weights is", platform=first)
+            )
+        return
+    yield doc.Bullets(
+        tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches)
+    )
+    yield doc.Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
+
+
+def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inline:
+    data: dict[str, doc.Inline] = {
+        "platform": each.platform,
+        "first": found.full[0].platform.name,
+        "resource": each.resource,
+        "weight": doc.Number(each.weight, 3),
+        "given": doc.Number(weight, 3),
+    }
+    if each.above:
+        return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
+    return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
+
+
+VIEW = register_view(
+    View(
+        "recommend",
+        msg("Recommendation"),
+        msg("The platforms ranked over all resources alike; vtax recommend takes weights."),
+        document,
+        command="recommend",
+    )
+)

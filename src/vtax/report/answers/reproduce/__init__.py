@@ -1,0 +1,1 @@
+"""How to repeat a run."""

@@ -1,0 +1,524 @@
+"""Result of a run: the answer for each platform, and a table and figures for every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Literal
+
+from vtax.messages import Note
+from vtax.report import document as doc
+from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
+from vtax.report.analysis.host_cpu import cost_section
+from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.sentences import is_measured, leaning_of
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.warnings import STATISTICS
+from vtax.report.answers.hosts.fleet import fleet_of
+from vtax.report.answers.hosts.show_summary import fleet_answer
+from vtax.report.answers.ladder import show as ladder
+from vtax.report.answers.ladder.compute import ladders
+from vtax.report.answers.result.exported import exported
+from vtax.report.answers.result.show_notes import further_statistics, notes_under
+from vtax.report.answers.within_trials import show as within_trials
+from vtax.report.document import (
+    joined,
+    levels_of,
+    listed,
+    msg,
+    muted,
+    plural,
+    scale_for,
+    styled,
+)
+from vtax.report.parts import shared, typical
+from vtax.report.parts.figures import figures_of, forest
+from vtax.report.parts.first_screen import (
+    also_differs_line,
+    answer_line,
+    caution_line,
+    left_early_line,
+    next_line,
+)
+from vtax.report.parts.header import changed_line, header_of
+from vtax.report.parts.result_table import result_table
+from vtax.report.views.base import Options, View, register_view
+from vtax.store.records import PlatformRecord, UntestedRecord
+
+_MOST_NAMED = 4
+_MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
+_MOST_COLUMNS = 6  # of a terminal's matrix
+_MOST_CELLS = 50  # of it, unless everything is wanted
+_FEW_LADDERS = 2  # whose tables stand in the answer
+_FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
+
+
+def document(source: Source, options: Options) -> doc.Document:
+    """Return the result of a run: on a terminal the answer, and tables where they are few, or of what a filter names.
+
+    Where everything is wanted, every metric and every figure of a cell.
+    """
+    analysis = source.analysis
+    title, lead = header_of(analysis)
+    parts: list[doc.Part] = [*_summary(source, options, title)]
+    fleet = source.of_whole(fleet_of)
+    if fleet is None or not fleet.planned_change:  # else two states would be pooled
+        parts += [*_results(source, options), *_rest(analysis, options)]
+    if options.depth != "report" and is_measured(analysis):  # the question heads the answer
+        title, lead = lead[0], (*lead[1:], *changed_line(analysis))
+    return doc.Document(
+        title,
+        tuple(parts),
+        lead,
+        data=exported(analysis) if options.depth != "report" else None,
+        colours=analysis.colours,
+    )
+
+
+def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator[doc.Titled]:
+    """Yield what a reader should see first: answer, matrix, what was not tested, cautions, what to do next.
+
+    question: heads it on a terminal."""
+    parts: list[doc.Part] = []
+    analysis, fleet = source.analysis, source.of_whole(fleet_of)
+    is_report = options.depth == "report"
+    if fleet is not None and is_measured(analysis):
+        if not fleet.planned_change:
+            parts += _overview(analysis) if is_report else _matrix(analysis, options)
+        answer = list(fleet_answer(fleet, analysis))
+        parts = [*answer, *parts] if is_report else [*parts, *answer]
+    elif is_measured(analysis):
+        matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
+        is_tall = (
+            not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
+        )
+        answer = list(answer_line(analysis))
+        parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
+        parts = _ladder_lines(analysis) or parts
+        parts += [*left_early_line(analysis), *also_differs_line(analysis)]
+    parts += _not_tested(analysis, options)
+    if is_measured(analysis):
+        parts += caution_line(analysis)
+        if fleet is None:  # blocks of hosts that were measured decide nothing of others
+            parts += next_line(analysis, next_step_of(analysis))
+    if parts:
+        yield doc.Titled(
+            msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary"
+        )
+
+
+def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
+    """Return what the cost of the highest rung is made of, and how it is avoided; nothing without a ladder."""
+    found = ladders(analysis)
+    if not found:
+        return []
+    parts: list[doc.Part] = [doc.Bullets(tuple(ladder.sentences(found, analysis)))]
+    avoided = tuple(ladder.remedies(found))
+    if avoided:
+        parts.append(doc.Titled(msg("How it is avoided"), (doc.Bullets(avoided),)))
+    parts += ladder.alone_line(found, analysis)
+    if len(found) <= _FEW_LADDERS:
+        parts += [ladder.section(each, analysis) for each in found]
+    return parts
+
+
+def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
+    """Yield what was not tested, and targets that were missed."""
+    is_brief = options.depth == "brief" and is_measured(
+        analysis
+    )  # hints are in the plan, and in vtax doctor
+    untested = [p for p in analysis.platforms if not p.available]
+    items = [
+        joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ")
+        for p in untested
+    ]
+    items += _untested_points(analysis)
+    if items:
+        yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),), key="not-tested")
+    if analysis.missed_targets:
+        missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
+        yield doc.Titled(msg("Targets missed"), (doc.Bullets(missed),), key="missed")
+
+
+def _untested_points(analysis: Analysis) -> list[doc.Inline]:
+    """`gvisor-ptrace in iperf3, router (link.mtu=500): REASON`; points with the same reason together."""
+    groups: dict[tuple[str, str, str, str], list[UntestedRecord]] = {}
+    for each in analysis.untested:
+        groups.setdefault((each.platform, each.label, each.topology, each.reason), []).append(each)
+    tested = {(cell.platform, cell.label) for cell in analysis.cells}
+    items = []
+    for (platform, label, topology, reason), points in groups.items():
+        name: doc.Inline = msg(
+            "{platform} in {label}, {topology}", platform=platform, label=label, topology=topology
+        )
+        if (platform, label) in tested:
+            shown = [doc.Factor(levels_of(point.levels)) for point in points]
+            where = (
+                listed(shown)
+                if len(shown) <= _MOST_NAMED
+                else msg("{count} points", count=doc.Count(len(shown)))
+            )
+            name = msg("{name} ({levels})", name=name, levels=where)
+        items.append(joined([name, reason], ": "))
+    return items
+
+
+def _why(reason: str, hint: str) -> doc.Inline:
+    if not (reason and hint):
+        return reason or hint
+    what = reason if isinstance(reason, Note) else reason.rstrip(". ")
+    return joined([what, msg("hint: {hint}", hint=hint)], "; ")
+
+
+def _results(source: Source, options: Options) -> Iterator[doc.Part]:
+    analysis = source.analysis
+    if not is_measured(analysis):
+        nothing = (
+            doc.Paragraph(msg("Nothing was measured."))
+            if options.depth == "report"
+            else doc.Paragraph(msg("nothing was measured"))
+        )
+        yield (
+            doc.Titled(msg("Results"), (nothing,), key="results")
+            if options.depth == "report"
+            else nothing
+        )
+        return
+    if options.depth != "report":
+        yield from (
+            _section(section, source, options) for section in _shown_sections(analysis, options)
+        )
+        return
+    others = [section for section in analysis.sections if not section.is_answer]
+    parts: list[doc.Part] = list(forest(analysis))
+    parts += [_section(section, source, options) for section in _beside(analysis)]
+    if others:
+        more = plural("{count} more metric", "{count} more metrics", len(others))
+        parts.append(
+            doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True)
+        )
+    yield doc.Titled(msg("Results"), tuple(parts), key="results")
+
+
+def _shown_sections(analysis: Analysis, options: Options) -> Sequence[Section]:
+    """Return the metrics whose tables a terminal shows."""
+    if options.every_metric:
+        return analysis.sections
+    rows = sum(len(point.rows) for section in analysis.primary for point in section.points)
+    is_short = rows <= _FEW_ROWS or bool(analysis.filter) or not _compared(analysis)
+    return analysis.primary if is_short else ()
+
+
+def _compared(analysis: Analysis) -> list[PlatformRecord]:
+    """Return the platforms that were compared with the baseline."""
+    return [p for p in analysis.platforms if p.available and not p.is_baseline]
+
+
+def _unmarked(section: Section) -> Section:
+    """Return the section without marks of missed targets."""
+    points = [
+        replace(point, rows=tuple(replace(row, target_missed=False) for row in point.rows))
+        for point in section.points
+    ]
+    return replace(section, points=tuple(points))
+
+
+def _section(section: Section, source: Source, options: Options) -> doc.Titled:
+    analysis = source.analysis
+    cost = cost_section(section, analysis)
+    says_undecided = analysis.rule.target_half_width is None
+    shown = _unmarked(section) if says_undecided else section
+    table = result_table(
+        shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost
+    )
+    parts: list[doc.Part] = [
+        table,
+        *_notes(section, analysis),
+        *typical.parts_of(section, analysis),
+    ]
+    if options.depth == "report" and len(section.points) > _MOST_POINTS:
+        title = plural("Table of {count} point", "Table of {count} points", len(section.points))
+        parts = [doc.Titled(title, tuple(parts), is_folded=True)]
+    if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
+        more: doc.Part = further_statistics(section, analysis)
+        if options.depth == "report":
+            drawn = (more, *figures_of(section, analysis), *within_trials.parts_of(section, source))
+            more = doc.Titled(msg("Figures and further statistics"), drawn, is_folded=True)
+        parts.append(more)
+    return doc.Titled(
+        shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section)
+    )
+
+
+def _key(section: Section, analysis: Analysis) -> str:
+    return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
+
+
+def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield what was judged together, what counts as equal, and what a reader would stumble over."""
+    if section.family:
+        yield doc.Paragraph(
+            plural(
+                "equivalent: within ±{margin}; one comparison",
+                "equivalent: within ±{margin}; adjusted for {count} comparisons",
+                section.family,
+                margin=doc.Share(section.margin, "declared"),
+            ),
+            "muted",
+        )
+    yield from (doc.Paragraph(note, "muted") for note in notes_under(section, analysis))
+
+
+def _overview(analysis: Analysis) -> Iterator[doc.Part]:
+    """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
+    compared = _compared(analysis)
+    if not compared:
+        return
+    to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
+    text = msg(
+        "Percent of {baseline} with its {level} interval, higher is better; of a time, how much longer it is.",
+        **to_baseline,
+    )
+    if analysis.costs:
+        text = msg(
+            "Percent of {baseline} with its {level} interval: of speed, where higher is better (of a time, how much "
+            "longer it is), and of the host's CPU time for the same work, where lower is.",
+            **to_baseline,
+        )
+    columns = (
+        doc.Column("benchmark", msg("benchmark"), wraps=True),
+        doc.Column("baseline", analysis.baseline, is_number=True),
+        *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
+    )
+    rows = [
+        doc.TableRow(
+            (
+                _overview_name(section, point, analysis),
+                _base_mean(section, point),
+                *_shares(section, point, [p.name for p in compared]),
+            )
+        )
+        for section, point in _answer_lines(analysis)
+    ]
+    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
+    yield doc.Table(
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="overview",
+        label=msg("Overview"),
+        style="overview",
+        repeats=True,
+    )
+
+
+def matrix_of(analysis: Analysis) -> doc.Document:
+    """Return the matrix alone, such as of a run that is being measured."""
+    return doc.Document("", tuple(_matrix(analysis, Options("brief"))))
+
+
+def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
+    """Yield the same for a terminal, its longer side downwards; nothing where a side does not fit, and the
+    command where they are many."""
+    compared = _compared(analysis)
+    points = [(section, point) for section in analysis.primary for point in section.points]
+    if not 0 < min(len(compared), len(points)) <= _MOST_COLUMNS:
+        return
+    if (count := len(compared) * len(points)) > _MOST_CELLS and not options.every_metric:
+        yield doc.Paragraph(
+            msg(
+                "vtax show {run} --all: percent of {baseline} in each of {count} comparisons",
+                run=analysis.name,
+                baseline=analysis.baseline,
+                count=doc.Count(count),
+            ),
+            "muted",
+        )
+        return
+    across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
+    down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
+    platforms = [platform.name for platform in compared]
+    cells = _matrix_cells(analysis, points, platforms)
+    names = msg("benchmark")
+    if len(points) <= len(compared):
+        across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
+        names = msg("platform")
+    rows = [doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True)]
+    columns = (
+        doc.Column("name", names),
+        *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
+    )
+    text = msg(
+        "Percent of {baseline}, higher is better (a time: how much longer); ≥ and ≤: the end of the interval; 5 % "
+        "slower: 5 % more time:",
+        baseline=analysis.baseline,
+    )
+    if analysis.costs:
+        text = msg(
+            "Percent of {baseline}: speed, higher is better (a time: how much longer), and host CPU for the same work, "
+            "lower is better; ≥ and ≤: the end of the interval; 5 % slower: 5 % more time:",
+            baseline=analysis.baseline,
+        )
+    yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
+    yield doc.Table(columns, (doc.Group(tuple(rows)),), key="matrix", label=msg("Overview"))
+
+
+def _beside(analysis: Analysis) -> list[Section]:
+    """Return what answers, the cost of each benchmark table after its speeds."""
+    labels = dict.fromkeys(section.label for section in analysis.answered)
+    return [section for label in labels for section in analysis.answered if section.label == label]
+
+
+def _answer_lines(analysis: Analysis) -> Iterator[tuple[Section, ResultPoint]]:
+    """Yield every point of what answers: its speeds, and below them what they cost."""
+    for _, sections in groupby(_beside(analysis), key=lambda section: section.label):
+        of_label = list(sections)
+        keys = dict.fromkeys(point.key for section in of_label for point in section.points)
+        for key in keys:
+            for section in of_label:
+                yield from ((section, point) for point in section.points if point.key == key)
+
+
+def _matrix_cells(
+    analysis: Analysis,
+    points: Sequence[tuple[Section, ResultPoint]],
+    platforms: Sequence[str],
+) -> list[list[doc.Inline]]:
+    """Return a row for every point of a speed: the speed of each platform, and below it what it costs.
+
+    A cost of several speeds stands below the first of them.
+    """
+    cells: list[list[doc.Inline]] = []
+    costs: list[tuple[Section, ResultPoint]] = []
+    for section, point in points:
+        row = list(_shares(section, point, platforms, is_plain=True))
+        cost = _cost_at(section, point, analysis)
+        if cost is not None and cost not in costs:
+            costs.append(cost)
+            below = _shares(*cost, platforms, is_plain=True, shows="estimate")
+            row = [_two_lines(*each) for each in zip(row, below, strict=True)]
+        cells.append(row)
+    return cells
+
+
+def _two_lines(speed: doc.Inline, cost: doc.Inline) -> doc.Inline:
+    """Return the speed of a cell, and its cost in a line of its own where it has one."""
+    if cost == doc.Nothing():
+        return speed
+    return joined([speed, joined([muted(msg("CPU")), cost], " ")], "\n")
+
+
+def _cost_at(
+    section: Section, point: ResultPoint, analysis: Analysis
+) -> tuple[Section, ResultPoint] | None:
+    """Return what the host spends on the work of a speed at a point; None where that is not counted."""
+    cost = cost_section(section, analysis)
+    for each in cost.points if cost else ():
+        if cost and each.key == point.key:
+            return cost, each
+    return None
+
+
+def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
+    """Yield why an interval beyond the margin has no word, where one has none."""
+    families = {
+        row.verdict.family
+        for section, _, row in every_row(analysis.answered)
+        if row.verdict and row.ratio and row.verdict.family > 1
+        if leaning_of(row.verdict, row.ratio, section)
+    }
+    if families:
+        counts = listed(map(doc.Count, sorted(families)))
+        yield msg("Verdicts allow for {families} comparisons, intervals for one.", families=counts)
+
+
+def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
+    """Return the benchmark; its metric only where it has several."""
+    is_alone = sum(other.label == section.label for other in analysis.primary) == 1
+    metric = "" if is_alone else shared.metric_of(section)
+    margin = shared.own_margin(section, analysis)
+    return joined([section.label, metric, shared.levels(point), margin], " ")
+
+
+def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
+    details = joined([shared.metric_of(section), shared.levels(point)])
+    name = joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
+    return joined([name, shared.own_margin(section, analysis)], " ")
+
+
+def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
+    """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
+    row = next((row for row in point.rows if row.platform.is_baseline and row.summary), None)
+    if row is None or row.summary is None:
+        return doc.Nothing()
+    base = row.summary
+    scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
+    return muted(doc.Mean(base.mean, (base.high - base.low) / 2, scale, "both", row.step))
+
+
+def _shares(
+    section: Section,
+    point: ResultPoint,
+    names: Sequence[str],
+    *,
+    is_plain: bool = False,
+    shows: Literal["both", "estimate"] = "both",
+) -> Iterator[doc.Inline]:
+    """Yield the percentages of platforms with their words. is_plain: on a terminal. shows: see `doc.Relative`."""
+    rows = {row.platform.name: row for row in point.rows}
+    for name in names:
+        row = rows.get(name)
+        if row is None or row.ratio is None or row.verdict is None:
+            yield doc.Nothing()
+            continue
+        share = replace(
+            shared.relative_of(row.ratio, section),
+            verdict=shared.verdict_of(row.verdict, row.ratio, section, is_compact=is_plain),
+            shows=shows,
+        )
+        is_muted = is_plain and row.verdict.kind == "undecided"
+        yield muted(share) if is_muted else share
+
+
+def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
+    """Yield the warnings, where everything is wanted or nothing measured, and how to see what is not shown; reports
+    have a view of warnings."""
+    if options.depth == "report":
+        return
+    if not is_measured(analysis):  # then each row lacks its figure, which is no news
+        yield from shared.warnings_part(
+            [w for w in analysis.warnings if w.kind != STATISTICS], shows_code=True
+        )
+    elif options.every_metric:
+        yield from shared.warnings_part(analysis.warnings, shows_code=True)
+    elif more := list(_more(analysis, len(_shown_sections(analysis, options)))):
+        yield doc.Paragraph(joined(more, "; "), "muted")
+
+
+def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
+    """Yield the commands that show the rest. shown: number of metrics with a table."""
+    every = f"vtax show {analysis.name} --all"
+    if hidden := len(analysis.sections) - shown:
+        of = (
+            plural("{count} more metric", "{count} more metrics", hidden)
+            if shown
+            else plural("table of {count} metric", "tables of {count} metrics", hidden)
+        )
+        yield joined([every, of], ": ")
+        if not shown and len({section.label for section in analysis.sections}) > 1:
+            yield msg("--benchmark NAME: those of one")
+    if count := len(analysis.warnings):
+        of = plural("{count} warning", "{count} warnings", count)
+        yield joined([f"vtax show {analysis.name} --warnings", of], ": ")
+
+
+VIEW = register_view(
+    View(
+        "result",
+        msg("Result"),
+        msg("The result; the default view."),
+        document,
+        place=10,
+        has_chapters=True,
+    )
+)

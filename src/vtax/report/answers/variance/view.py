@@ -1,0 +1,354 @@
+"""The components of a run's variance, its drift, and the blocks and trials to plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from vtax.report import document as doc
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.answers.variance import waits
+from vtax.report.answers.variance.compute import (
+    CellVariance,
+    Hardest,
+    by_section,
+    drifting,
+    hardest,
+    variance,
+)
+from vtax.report.document import msg, muted, plural
+from vtax.report.parts import figures, shared
+from vtax.report.views.base import Options, View, register_view
+from vtax.stats.variance import Replication
+
+
+def document(source: Source, options: Options) -> doc.Document:
+    """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
+    whole = source.whole
+    counted = whole.block_counters(range(len(whole.data.run.cells)), waits.COUNTER)
+    waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
+    found = variance(
+        whole.data,
+        whole.analysis,
+        every_metric=options.every_metric,
+        samples=whole.samples,
+        waited=waited,
+    )
+    kept = [cell for cell in found if source.analysis.shown_cells.selects(cell.row.cell.place)]
+    made = document_of(kept, source.analysis, is_folded=options.depth == "report")
+    return shared.of_blocks(made, source.analysis)
+
+
+def document_of(
+    cells: Sequence[CellVariance], analysis: Analysis, *, is_folded: bool = False
+) -> doc.Document:
+    """Return the document of the cells. is_folded: whether tables are shown on demand."""
+    sections = tuple(_section(of_section, analysis) for of_section in by_section(cells))
+    folded = doc.Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
+    parts: list[doc.Part] = [
+        *shares_figure(cells, analysis),
+        *([folded] if is_folded else sections),
+    ]
+    if summary := [*_summary(cells, analysis), *_waits(cells, analysis.rule.alpha)]:
+        parts.append(doc.Titled(msg("Summary"), (doc.Bullets(tuple(summary)),), role="summary"))
+    given = [
+        noted(text, cell.place)
+        for cell in cells
+        for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
+    ]
+    parts += shared.warnings_part(merged(given))
+    nothing: doc.Inline = (
+        "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
+    )
+    return doc.Document(VIEW.title, tuple(parts), data=list(cells), nothing=nothing)
+
+
+def _is_known(cell: CellVariance) -> bool:
+    """Return whether any part of a cell's noise is known."""
+    return any(
+        share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial)
+    )
+
+
+def _section(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Titled:
+    parts: list[doc.Part] = [_shares_table(cells)]
+    if any(_has_drift(cell) and cell.drift_p <= analysis.rule.alpha for cell in cells):
+        parts.append(_drift_table(cells, analysis))
+    if any(cell.half_width is not None for cell in cells):
+        parts.append(_plan_table(cells, analysis))
+        text = msg(
+            "plans are blocks x trials per block; blocks needed: {level} interval, from the observed noise",
+            level=analysis.level,
+        )
+        parts.append(doc.Paragraph(text, "muted"))
+    section = cells[0].section
+    return doc.Titled(shared.title_of(section), tuple(parts), subtitle=shared.subtitle_of(section))
+
+
+def _shares_table(cells: Sequence[CellVariance]) -> doc.Table:
+    """Return the noise of every cell; without the parts that no cell of the table has."""
+    columns = (
+        doc.Column("cv", msg("CV"), is_number=True),
+        doc.Column("n", msg("n"), is_number=True),
+        doc.Column("effective_n", msg("effective\nn"), is_number=True),
+        doc.Column("blocks", msg("between\nblocks"), is_number=True),
+        doc.Column("trials", msg("between\ntrials"), is_number=True),
+        doc.Column("within", msg("within\ntrials"), is_number=True),
+    )
+    found = [_shares(cell) for cell in cells if cell.row.summary]
+    kept = [
+        n
+        for n in range(len(columns))
+        if any(not isinstance(shown[n], doc.Nothing) for shown in found)
+    ]
+
+    def row(cell: CellVariance) -> list[doc.Inline]:
+        return [_shares(cell)[n] for n in kept] if cell.row.summary else [muted(doc.Nothing())]
+
+    shown, key = (shared.PLATFORM, *(columns[n] for n in kept)), f"{cells[0].section.name} shares"
+    return doc.Table(shown, _groups(cells, row), key=key, label=msg("shares of the variance"))
+
+
+def _shares(cell: CellVariance) -> list[doc.Inline]:
+    summary = cell.row.summary
+    assert summary is not None
+    effective: doc.Inline = (
+        doc.Nothing() if summary.effective_n is None else doc.Number(summary.effective_n, 3)
+    )
+    shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
+    return [doc.Share(summary.cv), doc.Count(summary.n), effective, *map(_share, shares)]
+
+
+def _share(value: float | None) -> doc.Inline:
+    return doc.Nothing() if value is None else doc.Share(value, "whole")
+
+
+def _drift_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
+    columns = (
+        shared.PLATFORM,
+        doc.Column("drift", msg("drift over\nthe run"), is_number=True),
+        doc.Column("interval", msg("{level} interval", level=analysis.level), of="drift"),
+        doc.Column("p", msg("p,\nadjusted"), is_number=True),
+    )
+    return doc.Table(
+        columns, _groups(cells, _drift), key=f"{cells[0].section.name} drift", label=msg("drift")
+    )
+
+
+def _has_drift(cell: CellVariance) -> bool:
+    return (
+        cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < math.inf
+    )
+
+
+def _drift(cell: CellVariance) -> list[doc.Inline]:
+    if cell.drift is None or not _has_drift(cell):
+        return [muted(doc.Nothing())]
+    interval = muted(doc.IntervalCell(cell.drift.low, cell.drift.high, "change"))
+    return [doc.Share(cell.drift.change, "change"), interval, doc.PValue(cell.drift_p)]
+
+
+def _plan_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
+    target = msg("plan for\n±{precision}", precision=doc.Share(analysis.rule.precision, "declared"))
+    titles = {
+        "start": msg("start"),
+        "trial": msg("trial"),
+        "done": msg("this run"),
+        "half_width": msg("half-width"),
+        "duration": msg("duration"),
+        "plan": target,
+        "range": msg("blocks\nneeded"),
+        "estimate": msg("estimated\ntime"),
+    }
+    columns = (
+        doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
+        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    return doc.Table(
+        columns, _groups(cells, _plan), key=f"{cells[0].section.name} plan", label=msg("plan")
+    )
+
+
+def _plan(cell: CellVariance) -> list[doc.Inline] | None:
+    """None for what has no ratio to plan for: the baseline."""
+    if cell.row.ratio is None or cell.time_s is None:
+        return None
+    plan = cell.plan
+    cost = cell.cost
+    found: list[doc.Inline] = [
+        *(
+            (doc.Duration(cost.block_s), doc.Duration(cost.trial_s))
+            if cost
+            else (doc.Nothing(), doc.Nothing())
+        ),
+        f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
+        "" if cell.half_width is None else msg("±{half}", half=doc.Share(cell.half_width)),
+        doc.Duration(cell.time_s),
+    ]
+    if plan:
+        found += [f"{plan.blocks} x {plan.trials:g}", blocks_range(plan), doc.Duration(plan.time_s)]
+    return found
+
+
+def blocks_range(plan: Replication) -> doc.Inline:
+    """`5 to 5384`: the interval of the number of blocks needed."""
+    if plan.blocks_low == plan.blocks_high:
+        return doc.Count(plan.blocks_low)
+    if plan.blocks_high is None:
+        return msg("{count} or more", count=doc.Count(plan.blocks_low))
+    return doc.Range(doc.Count(plan.blocks_low), doc.Count(plan.blocks_high))
+
+
+def _groups(
+    cells: Sequence[CellVariance], cells_of: Callable[[CellVariance], Sequence[doc.Inline] | None]
+) -> tuple[doc.Group, ...]:
+    """Return a row per cell that has something to show, below the name of its point where there are several."""
+    found = []
+    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
+        of_point = list(of)
+        rows = [
+            doc.TableRow((shared.platform_of(cell.row.platform), *shown))
+            for cell in of_point
+            if (shown := cells_of(cell)) is not None
+        ]
+        found.append(doc.Group(tuple(rows), shared.levels(of_point[0].point)))
+    return tuple(found)
+
+
+def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Inline]:
+    if top := hardest(cells):
+        yield headline(top, analysis.rule.precision)
+    found = drifting(cells, analysis.rule.alpha)
+    tested = [cell.drift_p for cell in cells if cell.drift]
+    if tested and not found:
+        yield plural(
+            "No drift over the run is shown in {count} cell (smallest p, adjusted: {p}).",
+            "No drift over the run is shown in {count} cells (smallest p, adjusted: {p}).",
+            len(tested),
+            p=doc.PValue(min(tested)),
+        )
+    for cell in found:
+        if cell.drift:
+            yield msg(
+                "{place}: drifts over the run by {change} ({p})",
+                place=cell.place.inline,
+                change=doc.Share(cell.drift.change, "change"),
+                p=doc.PValue(cell.drift_p, is_named=True),
+            )
+
+
+def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
+    """Yield where programs were slower in blocks in which they waited more for a CPU."""
+    for cell in cells:
+        if cell.waits and cell.waits.p <= alpha:
+            yield msg(
+                "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
+                place=cell.place.inline,
+                share=doc.Share(cell.waits.share, "whole"),
+                p=doc.PValue(cell.waits.p, is_named=True),
+            )
+
+
+def headline(top: Hardest, precision: float) -> doc.Inline:
+    """Return the effort to reach a half-width, with its uncertainty: the headline of the plans."""
+    plan = top.plan
+    trials = plural("{count} trial", "{count} trials", plan.trials)
+    blocks = plural("{count} block", "{count} blocks", plan.blocks)
+    target = doc.Share(precision, "declared")
+    effort = msg(
+        "{duration}, {trials} x {blocks}, for {place}",
+        duration=doc.Duration(plan.time_s),
+        trials=trials,
+        blocks=blocks,
+        place=top.where.inline,
+    )
+    if top.unsure:
+        few: doc.Inline = blocks_range(top.unsure[1])
+        if top.unsure[0] != top.where:
+            few = msg("{range} for {place}", range=few, place=top.unsure[0].inline)
+        return msg(
+            "Too few blocks for a reliable plan for ±{target}: blocks needed {few}; the longest plan is {effort}.",
+            target=target,
+            few=few,
+            effort=effort,
+        )
+    if plan.blocks_low == plan.blocks_high:
+        return msg("The longest plan for ±{target}: {effort}.", target=target, effort=effort)
+    return msg(
+        "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
+        target=target,
+        effort=effort,
+        range=blocks_range(plan),
+    )
+
+
+def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Titled]:
+    """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
+    read."""
+    primary = (cell for cell in cells if cell.section.metric.is_primary)
+    groups = tuple(
+        group
+        for of_section in by_section(primary)
+        for group in _figure_groups(of_section, analysis)
+    )
+    if not groups or sum(len(group.rows) + 1 for group in groups) > figures.MOST_ROWS:
+        return
+    has_samples = any(len(row.values) > 2 for group in groups for row in group.rows)
+    parts: tuple[doc.Inline, ...] = (msg("between blocks"), msg("between trials"))
+    figure = doc.RowFigure(
+        "shares",
+        "variance",
+        msg("Shares of the variance of every cell"),
+        (
+            msg(
+                "Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"
+            ),
+        ),
+        msg("share of the variance"),
+        groups,
+        msg("share"),
+        msg("part"),
+        parts=(*parts, msg("within trials")) if has_samples else parts,
+    )
+    yield doc.Titled(msg("Shares of the variance"), (figure,))
+
+
+def _figure_groups(cells: Sequence[CellVariance], analysis: Analysis) -> list[doc.FigureGroup]:
+    """Return the cells of every point, below the name of the metric."""
+    found = []
+    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
+        if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
+            rows = tuple(_figure_row(cell, analysis) for cell in known)
+            found.append(doc.FigureGroup(shared.levels(known[0].point), rows))
+    return figures.below(shared.title_of(cells[0].section), found)
+
+
+def _known_shares(cell: CellVariance) -> tuple[float, ...]:
+    """Return the known shares, from blocks to what is within a trial."""
+    found = (cell.between_blocks, cell.between_trials, cell.within_trial)
+    return tuple(share for share in found if share is not None)
+
+
+def _figure_row(cell: CellVariance, analysis: Analysis) -> doc.FigureRow:
+    platform, summary = cell.row.platform, cell.row.summary
+    text: doc.Inline = msg("CV {cv}", cv=doc.Share(summary.cv)) if summary is not None else ""
+    colour, shown = analysis.colours[platform.name], (1.0, None, None)
+    return doc.FigureRow(
+        shared.platform_of(platform), colour, shown, values=_known_shares(cell), text=text
+    )
+
+
+VIEW = register_view(
+    View(
+        "variance",
+        msg("Variance"),
+        msg(
+            "Variance between blocks, between and within trials; drift; blocks and trials to plan."
+        ),
+        document,
+        place=24,
+    )
+)

@@ -1,0 +1,1 @@
+"""Courses of single trials, and latencies of all their requests."""
