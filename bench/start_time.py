@@ -37,8 +37,10 @@ from vtax.host.namespaces import overlay, private, tmpfs
 from vtax.host.resources import Tree
 from vtax.image import build
 from vtax.image.image import Image
-from vtax.platforms import docker, gvisor, oci_runtime, registry
+from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
+from vtax.platforms.oci import docker, gvisor
+from vtax.platforms.oci import runtime as oci_runtime
 
 DEFAULT = [
     "native",

@@ -210,8 +210,8 @@ def host_docker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """`host_docker(daemon)` runs on this host; None for none."""
 
     def put(daemon: Any) -> None:
-        for module in ("docker", "_docker_copies"):
-            monkeypatch.setattr(f"vtax.platforms.{module}.host_daemon", lambda: daemon)
+        for module in ("docker", "docker_copies"):
+            monkeypatch.setattr(f"vtax.platforms.oci.{module}.host_daemon", lambda: daemon)
 
     return put
 

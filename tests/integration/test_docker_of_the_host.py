@@ -19,7 +19,8 @@ from support import needs_program, needs_root
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.image.image import Image
-from vtax.platforms import docker_daemon, probing, registry
+from vtax.platforms import probing, registry
+from vtax.platforms.oci import docker_daemon
 
 pytestmark = [needs_root, needs_program("dockerd", "docker")]
 KILL_POINTS = 3

@@ -220,8 +220,8 @@ def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(
 def hold(machines):
     """The command that holds the lock of the other machine for another run until its stdin ends."""
     program = f"""import sys
-from vtax.platforms.ssh import Ssh
-from vtax.platforms.ssh_options import SshOptions
+from vtax.platforms.ssh.driver import Ssh
+from vtax.platforms.ssh.options import SshOptions
 with Ssh().hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
     print("held", flush=True)
     sys.stdin.read()"""

@@ -23,8 +23,10 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.platforms import confinement, docker_daemon, oci_runtime, probing, registry
+from vtax.platforms import confinement, probing, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
+from vtax.platforms.oci import docker_daemon
+from vtax.platforms.oci import runtime as oci_runtime
 
 pytestmark = [needs_root]
 OTHER_USERNS = [

@@ -13,7 +13,8 @@ from support import allowed_cpus, needs_root
 from vtax.errors import PlatformError
 from vtax.guest.guest import Guest
 from vtax.host.journal import clean
-from vtax.platforms import microvm, registry
+from vtax.platforms import registry
+from vtax.platforms.microvm import machine as microvm
 
 pytestmark = [needs_root]
 NAMES = ["firecracker", "cloud-hypervisor"]

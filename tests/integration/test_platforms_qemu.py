@@ -19,7 +19,8 @@ from vtax.host.journal import clean
 from vtax.image import build as images
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import DEFAULT
-from vtax.platforms import qemu, registry
+from vtax.platforms import registry
+from vtax.platforms.qemu import driver as qemu
 
 pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img")]
 READY_S = 120.0
@@ -303,7 +304,7 @@ def no_guest_starts(monkeypatch):
     def refuse(*given):
         pytest.fail("the probe started a guest")
 
-    return lambda: monkeypatch.setattr("vtax.platforms._qemu_probe._guest_started", refuse)
+    return lambda: monkeypatch.setattr("vtax.platforms.qemu.probe._guest_started", refuse)
 
 
 def test_kvm_is_probed_by_a_start_once(image, private_home, no_guest_starts):

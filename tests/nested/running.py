@@ -31,7 +31,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
-from vtax.platforms.qemu import describe
+from vtax.platforms.qemu.driver import describe
 
 BOOT_S = 600.0
 PYTHON = "/usr/bin/python3"

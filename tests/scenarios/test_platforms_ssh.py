@@ -14,7 +14,9 @@ from vtax.errors import BadInput, VtaxError
 from vtax.host import removal
 from vtax.host.resources import Remote
 from vtax.network.plugboard import Uplink
-from vtax.platforms import _ssh_there, registry, ssh
+from vtax.platforms import registry
+from vtax.platforms.ssh import driver as ssh
+from vtax.platforms.ssh import there as there
 
 SHELLS = [
     shell
@@ -81,9 +83,7 @@ def test_the_program_and_what_travels_with_it_share_no_name():
             for each in ast.walk(tree)
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         }
-        for tree in (
-            ast.parse(Path(module.__file__).read_text()) for module in (_ssh_there, removal)
-        )
+        for tree in (ast.parse(Path(module.__file__).read_text()) for module in (there, removal))
     ]
     assert names[0] & {each for each in names[1] if each.startswith("_") or each.isupper()} == set()
 

@@ -27,7 +27,7 @@ from vtax.foreign_text import escaped
 from vtax.network.registry import topologies
 from vtax.network.settings import LinkSettings
 from vtax.platforms.registry import drivers, names
-from vtax.platforms.ssh import Ssh
+from vtax.platforms.ssh.driver import Ssh
 from vtax.study.keys import Key, keys
 from vtax.study.load import shipped
 from vtax.study.model import DesignTable, GuestTable

@@ -12,7 +12,7 @@ from doc_examples import ROOT, blocks, commands
 
 from vtax.cli import two_sides
 from vtax.messages import Note
-from vtax.platforms import _qemu_shares
+from vtax.platforms.qemu import shares as qemu_shares
 
 INSTALLED = re.compile(r"apt install ([^#\n]*)")
 _NEEDS = re.compile(r"^(?:to|for) [^|\n]*\|([^|\n]+)\|", re.MULTILINE)
@@ -59,9 +59,9 @@ def test_an_example_is_not_refused_where_quickstart_ran(place, words, packages, 
     def find(name: str) -> str | None:
         return f"/usr/bin/{name}" if name in programs else None
 
-    for module in ("probing", "docker", "_qemu_shares"):
+    for module in ("probing", "oci.docker", "qemu.shares"):
         monkeypatch.setattr(f"vtax.platforms.{module}.find_program", find)
-    monkeypatch.setattr(_qemu_shares, "PLACES", ())
+    monkeypatch.setattr(qemu_shares, "PLACES", ())
     arguments = ["tour" if word == "STUDY" else word for word in words]
     if "--junit" in arguments:
         arguments[arguments.index("--junit") + 1] = "-"

@@ -128,7 +128,7 @@ def test_a_plug_in_that_was_put_beside_is_none_of_vtax_on_the_other_hosts(tmp_pa
     monkeypatch.setattr("vtax.__file__", str(installed / "vtax/__init__.py"))
     beside = installed / "vtax/platforms"
     assert not plugins.is_file_of_vtax(beside / "native.py")
-    assert plugins.is_file_of_vtax(beside / "docker.py")
+    assert plugins.is_file_of_vtax(beside / "oci/docker.py")
 
 
 def test_another_version_than_the_installed_one_makes_no_wheel(tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ import pytest
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.platforms import _docker_copies as copies
-from vtax.platforms.docker_daemon import pid_file_of
+from vtax.platforms.oci import docker_copies as copies
+from vtax.platforms.oci.docker_daemon import pid_file_of
 
 KEY = "3c314c361777"
 

@@ -13,9 +13,10 @@ architecture.HOST = architecture.ARM64
 from pathlib import Path
 from vtax.host import tsc
 from vtax.image.recipe import Recipe
-from vtax.platforms import _qemu_command as command, qemu
-from vtax.platforms._qemu_options import VARIANTS, QemuOptions
-from vtax.platforms._qemu_probe import _PACKAGES
+from vtax.platforms.qemu import command
+from vtax.platforms.qemu import driver as qemu
+from vtax.platforms.qemu.options import VARIANTS, QemuOptions
+from vtax.platforms.qemu.probe import _PACKAGES
 from vtax.platforms.base import Resources
 from vtax.platforms.virtual_machine import Boot
 

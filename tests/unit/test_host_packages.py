@@ -10,7 +10,8 @@ import vtax
 from vtax.host import packages
 from vtax.host.architecture import KNOWN
 from vtax.messages import Note
-from vtax.platforms import oci_runtime, user_network
+from vtax.platforms import user_network
+from vtax.platforms.oci import runtime as oci_runtime
 
 CHECKOUT = Path(__file__).parents[2]
 SOURCE = Path(vtax.__file__).parent

@@ -17,7 +17,8 @@ from vtax.image import own
 from vtax.image.image import OWN, Image
 from vtax.image.own import FileSource, has_program
 from vtax.image.recipe import DEFAULT, OwnFiles, data
-from vtax.platforms import native, ssh, stdio
+from vtax.platforms import native, stdio
+from vtax.platforms.ssh import driver as ssh
 
 PLACES = ("/usr/bin", "/bin")
 FILES = OwnFiles("shop", "0" * 64)

@@ -15,10 +15,10 @@ from vtax.errors import BadInput, Busy
 from vtax.host.lock import is_measuring, measuring_lock, measuring_process
 from vtax.host.process import start_time_of
 from vtax.messages import Note
-from vtax.platforms import ssh
 from vtax.platforms.base import Platform, Probe
-from vtax.platforms.ssh import Ssh
-from vtax.platforms.ssh_options import SshOptions
+from vtax.platforms.ssh import driver as ssh
+from vtax.platforms.ssh.driver import Ssh
+from vtax.platforms.ssh.options import SshOptions
 from vtax.runner.machines import check_same_machines, held_machines
 from vtax.store.hosts import host_id
 
@@ -27,7 +27,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from vtax.host import lock as locks
-from vtax.platforms import ssh
+from vtax.platforms.ssh import driver as ssh
 locks.HOST_LOCK = Path(sys.argv[1])
 with ssh.Ssh().hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1", print):
     print("held", flush=True)

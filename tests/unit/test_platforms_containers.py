@@ -11,19 +11,10 @@ from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import (
-    containerd,
-    containers,
-    docker,
-    docker_daemon,
-    lxc,
-    nspawn,
-    podman,
-    probing,
-    registry,
-)
+from vtax.platforms import containers, lxc, nspawn, probing, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.containers import Root
+from vtax.platforms.oci import containerd, docker, docker_daemon, podman
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
 NAMES = [

@@ -13,8 +13,10 @@ from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.namespace import NAMES
-from vtax.platforms import gvisor, oci_runtime, registry
+from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.oci import gvisor
+from vtax.platforms.oci import runtime as oci_runtime
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
 

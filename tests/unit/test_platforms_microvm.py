@@ -14,9 +14,10 @@ import pytest
 from vtax.errors import PlatformError
 from vtax.messages import Note
 from vtax.network.plugboard import Interface
-from vtax.platforms import _microvm_snapshots as snapshots
-from vtax.platforms import cloud_hypervisor, firecracker, microvm, registry
+from vtax.platforms import registry
 from vtax.platforms.base import HostProgram
+from vtax.platforms.microvm import cloud_hypervisor, firecracker, snapshots
+from vtax.platforms.microvm import machine as microvm
 from vtax.platforms.virtual_machine import Boot
 
 NAMES = ("firecracker", "cloud-hypervisor")

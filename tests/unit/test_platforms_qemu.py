@@ -13,11 +13,11 @@ from vtax.host.home import Home
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import _qemu_command as command
 from vtax.platforms import registry, virtual_machine
-from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms.base import Resources
-from vtax.platforms.qmp import Monitor
+from vtax.platforms.qemu import command
+from vtax.platforms.qemu.options import VARIANTS, QemuOptions
+from vtax.platforms.qemu.qmp import Monitor
 
 BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
 

@@ -14,25 +14,28 @@ from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import _qemu_boot, _qemu_crash, _qemu_probe, registry
-from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms import registry
 from vtax.platforms.base import Probe
+from vtax.platforms.qemu import boot as qemu_boot
+from vtax.platforms.qemu import crash as qemu_crash
+from vtax.platforms.qemu import probe as qemu_probe
+from vtax.platforms.qemu.options import QemuOptions
 from vtax.platforms.stdio import StdioGuest
 
 
 def test_the_trial_firmware_starts_at_the_reset_vector():
-    rom = _qemu_boot.firmware()
+    rom = qemu_boot.firmware()
     assert len(rom) == 1 << 16
     jump = int.from_bytes(rom[0xFFF1:0xFFF3], "little", signed=True)
     assert rom[0xFFF0] == 0xE9
     start = 0xFFF3 + jump
-    assert rom[start : start + len(_qemu_boot.PROGRAM)] == _qemu_boot.PROGRAM
-    assert start + len(_qemu_boot.PROGRAM) <= 0xFFF0
+    assert rom[start : start + len(qemu_boot.PROGRAM)] == qemu_boot.PROGRAM
+    assert start + len(qemu_boot.PROGRAM) <= 0xFFF0
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump (binutils)")
 def test_the_trial_program_is_what_its_comments_say(tmp_path):
-    (tmp_path / "rom").write_bytes(_qemu_boot.firmware())
+    (tmp_path / "rom").write_bytes(qemu_boot.firmware())
     shown = "".join(
         subprocess.run(
             [
@@ -90,7 +93,7 @@ def program(tmp_path, script):
 
 def test_a_guest_that_greets_is_heard(tmp_path):
     running = program(tmp_path, f"import os; os.write(1, {GREETING!r})")
-    _qemu_probe.await_greeting(running, time.monotonic() + 20)
+    qemu_probe.await_greeting(running, time.monotonic() + 20)
     running.process.wait(5)
 
 
@@ -100,7 +103,7 @@ def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
     )
     started_at = time.monotonic()
     with pytest.raises(GuestError, match="fell silent"):
-        _qemu_probe.await_greeting(running, started_at + 50)
+        qemu_probe.await_greeting(running, started_at + 50)
     assert time.monotonic() - started_at < 10
     running.process.kill()
     running.process.wait(5)
@@ -110,11 +113,11 @@ def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
 def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, monkeypatch):
     def look(options, timeout_s):
         requested.append(timeout_s)
-        return _qemu_boot.BootProbe("enough seen", 0.1)
+        return qemu_boot.BootProbe("enough seen", 0.1)
 
     requested = []
-    monkeypatch.setattr(_qemu_probe, "timeout_factor", lambda: factor)
-    assert not _qemu_probe._booted(
+    monkeypatch.setattr(qemu_probe, "timeout_factor", lambda: factor)
+    assert not qemu_probe._booted(
         QemuOptions(accel="kvm"), None, pytest.fail, Probe(False), 0.0, look
     ).available
     assert requested == [allowed_s]
@@ -146,10 +149,10 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(
 )
 def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, devices):
     def boot(options, timeout_s):
-        return _qemu_boot.BootProbe(problem, 0.1, bool(problem))
+        return qemu_boot.BootProbe(problem, 0.1, bool(problem))
 
     options = registry.get("kvm-virtio-vhost").options
-    found = _qemu_probe._booted(options, None, pytest.fail, Probe(False), 0.0, boot)
+    found = qemu_probe._booted(options, None, pytest.fail, Probe(False), 0.0, boot)
     assert not found.available
     assert reason in found.reason
     assert hint in found.hint
@@ -184,7 +187,7 @@ BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
 def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(
     script, reason, hint, tmp_path, monkeypatch, taken_for_root, unmade_home, on_path, devices
 ):
-    monkeypatch.setattr(_qemu_probe, "_BOOT_S", 1.0)
+    monkeypatch.setattr(qemu_probe, "_BOOT_S", 1.0)
     put_in_qemus_place(script, on_path, devices)
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
@@ -232,9 +235,9 @@ def test_a_crash_while_emulating_is_no_fault_of_kvm(taken_for_root, unmade_home,
     ],
 )
 def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr, how):
-    crashed = _qemu_crash.crash(status, stderr)
+    crashed = qemu_crash.crash(status, stderr)
     assert crashed == (how and f"QEMU {how}")
-    assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
+    assert qemu_crash.crash_in(f"console: up; {crashed}") == crashed
 
 
 def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(
@@ -253,14 +256,14 @@ def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_cha
     def never():
         raise AssertionError
 
-    assert _qemu_probe.cached([kvm], options, image, lambda: printed) == printed
-    assert _qemu_probe.cached([kvm], options, image, never) == printed
+    assert qemu_probe.cached([kvm], options, image, lambda: printed) == printed
+    assert qemu_probe.cached([kvm], options, image, never) == printed
     for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
         with pytest.raises(AssertionError):
-            _qemu_probe.cached([kvm], changed, its_image, never)
+            qemu_probe.cached([kvm], changed, its_image, never)
     next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
-    assert _qemu_probe.cached([kvm], options, image, lambda: printed) == printed
-    assert _qemu_probe.cached([kvm], options, image, never) == printed
+    assert qemu_probe.cached([kvm], options, image, lambda: printed) == printed
+    assert qemu_probe.cached([kvm], options, image, never) == printed
 
 
 def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(
@@ -277,6 +280,6 @@ def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", half)
         with pytest.raises(KeyboardInterrupt):
-            _qemu_probe.cached([], options, image, lambda: printed)
-    assert _qemu_probe.cached([], options, image, lambda: printed) == printed
+            qemu_probe.cached([], options, image, lambda: printed)
+    assert qemu_probe.cached([], options, image, lambda: printed) == printed
     assert len(list((tmp_path / "probes").iterdir())) == 1

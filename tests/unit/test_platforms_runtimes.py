@@ -12,17 +12,11 @@ from vtax.host.cgroups import Cgroup
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import (
-    containerd,
-    containers,
-    docker,
-    docker_daemon,
-    oci_runtime,
-    podman,
-    registry,
-)
+from vtax.platforms import containers, registry
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.containers import Root
+from vtax.platforms.oci import containerd, docker, docker_daemon, podman
+from vtax.platforms.oci import runtime as oci_runtime
 
 ENGINES = ["podman", "docker", "containerd"]
 RESOURCES = Resources(2, 512 << 20, (1, 3))

@@ -15,13 +15,11 @@ from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Interface
-from vtax.platforms import _xen_config as config
-from vtax.platforms import _xen_tools as tools
 from vtax.platforms import registry, virtual_machine
-from vtax.platforms import xen as driver
-from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
-from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.xen import config, driver, tools
+from vtax.platforms.xen.guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
+from vtax.platforms.xen.options import VARIANTS, XenOptions
 from vtax.runner import memory
 from vtax.runner.check import check_host
 

@@ -29,7 +29,7 @@ def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
 
 def test_a_shipped_driver_cannot_be_replaced(install, capsys):
     install("thirdparty", good("qemu", "{'qemu-tcg': {}}"))
-    assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu"
+    assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu.driver"
     printed = capsys.readouterr().err
     assert "thirdparty 1.5" in printed
     assert "name 'qemu' exists already" in printed

@@ -22,8 +22,9 @@ from vtax.errors import BadInput
 from vtax.host.consents import Consent, has_consent, record_consent
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import registry, ssh
+from vtax.platforms import registry
 from vtax.platforms.base import Driver, HostProgram, Platform, Probe, RunsAsRoot
+from vtax.platforms.ssh import driver as ssh
 from vtax.runner.plan import host_programs, make_plan
 from vtax.study.keys import marked
 from vtax.study.load import LoadedStudy, load, shipped, validate

@@ -9,9 +9,10 @@ from vtax.host import namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range, user_namespace
 from vtax.image.image import Image
-from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, stdio
+from vtax.platforms import containers, lxc, nspawn, stdio
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.containers import Root
+from vtax.platforms.oci import docker, docker_daemon, podman
 
 IDS = IdRange(2013265920)
 BOTH = {"userns": True, "no_new_privileges": True}

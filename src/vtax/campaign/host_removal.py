@@ -22,7 +22,7 @@ from vtax.host.lock import measuring_lock
 from vtax.host.removal import remove_tree
 from vtax.host.walking import walk
 from vtax.image import build as images
-from vtax.platforms import _docker_copies as docker_copies
+from vtax.platforms.oci import docker_copies
 from vtax.units import format_count
 
 _SHORT_DIGEST = re.compile(r"[0-9a-f]{12}")

@@ -32,7 +32,7 @@ from vtax.image import build as images
 from vtax.image import carrying, contents
 from vtax.image.own import FileSource
 from vtax.image.recipe import DEFAULT
-from vtax.platforms import _docker_copies as docker_copies
+from vtax.platforms.oci import docker_copies
 from vtax.report.replacing import replacing
 from vtax.study.load import load
 from vtax.units import about_size, format_size

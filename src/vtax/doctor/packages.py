@@ -10,7 +10,7 @@ from vtax.doctor.finding import Finding
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
 from vtax.messages import Note
-from vtax.platforms._qemu_shares import PLACES as VIRTIOFSD_PLACES
+from vtax.platforms.qemu.shares import PLACES as VIRTIOFSD_PLACES
 
 
 @dataclass(frozen=True)

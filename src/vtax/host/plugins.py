@@ -41,7 +41,8 @@ KINDS = {
     "view": "vtax.report.views",
 }
 """Kind of plug-in -> its group of entry points, which is also the package of the shipped ones unless `_SHIPPED` says."""
-_SHIPPED = {"view": ("vtax.report.answers", "vtax.report.views")}
+_ANSWERS = "vtax.report.answers"
+_SHIPPED = {"view": (_ANSWERS, "vtax.report.views")}
 NO_PLUGIN = f"registers no {', '.join(KINDS)}"
 """Problem of a module in which nothing is registered."""
 PUT_BESIDE = "PUT_BESIDE"
@@ -176,17 +177,14 @@ def _find(
 def _modules_beside(kind: str) -> Iterator[ModuleType]:
     """Yield the modules of the shipped plug-ins of a kind, imported.
 
-    A plug-in is a module in the directory of its kind. Where it is a package, its module with the name of the kind
-    registers it, as `answers/result/view.py` does.
+    A plug-in is a module in the directory of its kind, or in a package there. An answer of a report is a package whose
+    module `view` registers it, as `answers/result/view.py` does: the others are imported when they are needed.
     """
     for package in _SHIPPED.get(kind, (KINDS[kind],)):
         path = importlib.import_module(package).__path__
-        for module in pkgutil.iter_modules(path):
-            name = f"{package}.{module.name}"
-            if module.ispkg:
-                name = f"{name}.{kind}"
-            if not module.ispkg or importlib.util.find_spec(name):
-                yield importlib.import_module(name)
+        for module in pkgutil.walk_packages(path, f"{package}."):
+            if package != _ANSWERS or module.name.endswith(".view"):
+                yield importlib.import_module(module.name)
 
 
 def _plugins_in(module: ModuleType, kind: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """Polls a condition for a limited time.
 
 Where a file descriptor becomes ready instead, poll(2) waits without looking. What runs outside of vtax's own process
-(the agent, `_ssh_there`) cannot import this module.
+(the agent, `platforms.ssh.there`) cannot import this module.
 """
 
 from __future__ import annotations

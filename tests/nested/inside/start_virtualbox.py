@@ -25,10 +25,10 @@ from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.image import build as images
 from vtax.network import registry as topologies
-from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import registry
-from vtax.platforms._virtualbox_options import VARIANTS
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.virtualbox import machine
+from vtax.platforms.virtualbox.options import VARIANTS
 
 OPTIONS = {"nested_paging": False, "large_pages": False, "paravirt_provider": "none"}
 """With these a guest came up on an emulated processor."""

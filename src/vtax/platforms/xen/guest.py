@@ -12,8 +12,8 @@ from vtax.counters import domains
 from vtax.counters.layer import Part
 from vtax.errors import CommandFailed
 from vtax.host.resources import RestoreCommand
-from vtax.platforms import _xen_tools as tools
 from vtax.platforms.stdio import StdioGuest
+from vtax.platforms.xen import tools
 
 LOGS = Path("/var/log/xen")
 PARTS = (

@@ -11,7 +11,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
 from vtax.messages import Note
 from vtax.platforms import probing
-from vtax.platforms._virtualbox_machine import LOADER_FILES
+from vtax.platforms.virtualbox.machine import LOADER_FILES
 
 MIN_VERSION = (7, 0)
 """The first release with these names of options."""

@@ -2,7 +2,7 @@
 
 Nothing of it is started or stopped but the agent. CPUs, memory, kernel, files and interfaces are the user's, as is
 noted with every figure and shown by the equivalence audit; the tools under test must be installed there. Benchmarks
-work in a private directory which a small Python program (_ssh_there) makes on the machine before it starts the agent.
+work in a private directory which a small Python program (there.py) makes on the machine before it starts the agent.
 That program waits there, and removes the directory and whatever a benchmark left running once the agent has ended,
 the agent does by itself when the connection is gone: so the machine is left clean even when this host dies. What is
 there is in the journal too, so that `vtax clean` sees to it from a connection of its own.
@@ -48,7 +48,7 @@ from vtax.platforms import probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.probing import LaunchedDriver
-from vtax.platforms.ssh_options import SshOptions
+from vtax.platforms.ssh.options import SshOptions
 from vtax.platforms.stdio import Program, StdioGuest
 from vtax.store.hosts import HARDWARE_ID, MACHINE_ID, host_id
 
@@ -365,7 +365,7 @@ def client(options: SshOptions) -> list[str]:
 def remote_line(python: str, call: str, **arguments: Any) -> str:
     """Return the command for the machine's login shell: one line that bash, dash, zsh, csh and fish read alike.
 
-    call: a function of _ssh_there. ssh joins its words to one line for that shell, so the program travels as
+    call: a function of there.py. ssh joins its words to one line for that shell, so the program travels as
     hexadecimal digits: nothing to quote.
     """
     program = f"{_there()}\nos._exit({call}(**{arguments!r}))\n".encode().hex()
@@ -376,7 +376,7 @@ def remote_line(python: str, call: str, **arguments: Any) -> str:
 def _there() -> str:
     """Return the text of the program, with the module that removes trees, whose functions it calls by name."""
     removal = files("vtax.host").joinpath("removal.py").read_text()
-    program = files("vtax.platforms").joinpath("_ssh_there.py").read_text()
+    program = files("vtax.platforms.ssh").joinpath("there.py").read_text()
     return f"{program}\nexec({removal!r})\n"
 
 

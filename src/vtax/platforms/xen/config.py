@@ -12,8 +12,8 @@ from pathlib import Path
 
 from vtax.network.plugboard import Interface
 from vtax.platforms import virtual_machine
-from vtax.platforms._xen_options import XenOptions
 from vtax.platforms.base import Resources
+from vtax.platforms.xen.options import XenOptions
 
 Value = str | int | Sequence[str]
 STREAM = "/dev/hvc1"

@@ -19,18 +19,19 @@ from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, probing, scratch, stdio, user_network
+from vtax.platforms import containers, probing, scratch, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import oci_confinement
-from vtax.platforms.docker_daemon import (
+from vtax.platforms.oci import runtime as oci_runtime
+from vtax.platforms.oci.docker_daemon import (
     Daemon,
     container_removal,
     host_daemon,
     image_removal,
     private_daemon,
 )
-from vtax.platforms.oci_runtime import OciOptions
+from vtax.platforms.oci.runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 

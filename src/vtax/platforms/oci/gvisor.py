@@ -27,10 +27,11 @@ from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.namespace import NAMES
-from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
+from vtax.platforms.oci import runtime as oci_runtime
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 from vtax.study.declared import Example

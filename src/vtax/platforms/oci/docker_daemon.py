@@ -38,7 +38,7 @@ from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import oci_runtime
+from vtax.platforms.oci import runtime as oci_runtime
 from vtax.platforms.stdio import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))

@@ -31,11 +31,7 @@ from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import spawn
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe, _qemu_shares, stdio, virtual_machine
-from vtax.platforms._qemu_crash import crash, leave_no_core
-from vtax.platforms._qemu_options import LADDERS, VARIANTS, QemuOptions
-from vtax.platforms._qemu_taps import open_macvtaps
+from vtax.platforms import stdio, virtual_machine
 from vtax.platforms.base import (
     Driver,
     GuestDisk,
@@ -46,7 +42,13 @@ from vtax.platforms.base import (
     register_platform,
 )
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.qmp import Monitor
+from vtax.platforms.qemu import command
+from vtax.platforms.qemu import probe as qemu_probe
+from vtax.platforms.qemu import shares as qemu_shares
+from vtax.platforms.qemu.crash import crash, leave_no_core
+from vtax.platforms.qemu.options import LADDERS, VARIANTS, QemuOptions
+from vtax.platforms.qemu.qmp import Monitor
+from vtax.platforms.qemu.taps import open_macvtaps
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
 PARTS = (
@@ -89,15 +91,15 @@ class Qemu(Driver):
 
     def lacking(self, options: QemuOptions) -> tuple[str, str] | None:
         """See platforms.base.Driver. Raises ImageError for the host's kernel."""
-        return _qemu_probe.missing(options)
+        return qemu_probe.missing(options)
 
     def marks(self, options: QemuOptions) -> tuple[str, ...]:
         """See platforms.base.Driver."""
-        return _qemu_probe.marks(options)
+        return qemu_probe.marks(options)
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
-        """See platforms.base.Driver and _qemu_probe."""
-        return _qemu_probe.probe(options, image, self.start)
+        """See platforms.base.Driver and qemu_probe."""
+        return qemu_probe.probe(options, image, self.start)
 
     def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
         if options.huge_pages:
@@ -187,7 +189,7 @@ def _start(
                 agent_of_qemu.fileno(),
                 monitor_of_qemu.fileno(),
                 disk,
-                _qemu_shares.of_guest(options, spec),
+                qemu_shares.of_guest(options, spec),
                 nics=nics,
                 vhost=vhost,
             )
@@ -240,7 +242,7 @@ def _spawn(
                 shares.append(share)
                 continue
             enter = _enter(join, helpers, [share])
-            server = _qemu_shares.serve(spec.directory, share, claimed, errors, enter)
+            server = qemu_shares.serve(spec.directory, share, claimed, errors, enter)
             fd = fds.enter_context(server).fileno()
             inherited.append(fd)
             shares.append(replace(share, fd=fd))
@@ -274,7 +276,7 @@ def _enter(
     serves: the directories that the program serves to the guest.
     """
     mounts = [share.mount for share in serves if share.mount]
-    into_cgroup = _qemu_shares.entering(mounts, join) if serves else virtual_machine.joining(join)
+    into_cgroup = qemu_shares.entering(mounts, join) if serves else virtual_machine.joining(join)
 
     def enter() -> None:
         into_cgroup()

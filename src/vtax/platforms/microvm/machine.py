@@ -36,12 +36,12 @@ from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Interface
-from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import probing, stdio, virtual_machine
-from vtax.platforms._microvm_snapshots import Api
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.microvm import snapshots
+from vtax.platforms.microvm.snapshots import Api
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 from vtax.platforms.virtual_machine import Boot
 

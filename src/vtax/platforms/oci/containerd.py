@@ -33,10 +33,11 @@ from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pi
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, stdio
+from vtax.platforms import containers, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
+from vtax.platforms.oci import runtime as oci_runtime
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 

@@ -17,11 +17,12 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
-from vtax.platforms import containers, oci_runtime, scratch, stdio, user_network
+from vtax.platforms import containers, scratch, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
-from vtax.platforms.oci_runtime import OciOptions
+from vtax.platforms.oci import runtime as oci_runtime
+from vtax.platforms.oci.runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 

@@ -1,7 +1,7 @@
 """Whether a QEMU platform runs here, found out in three steps, each only when the one before it passed.
 
 1. Is everything there that it needs: programs, /dev/kvm, huge pages, the host's kernel.
-2. A probe of the very machine (see _qemu_boot), a tenth of a second. Then vhost, of no use without KVM.
+2. A probe of the very machine (see qemu_boot), a tenth of a second. Then vhost, of no use without KVM.
 3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
    than any small program shows. Emulation has no such surprises. The outcome of a whole start is kept until the host
    boots again or anything that decides it changes.
@@ -32,11 +32,13 @@ from vtax.host.resources import Tree
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note, at, packed, restored
-from vtax.platforms import _qemu_boot, _qemu_shares, probing
-from vtax.platforms._qemu_command import PROGRAM
-from vtax.platforms._qemu_crash import crash_in
-from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms import probing
 from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.qemu import boot as qemu_boot
+from vtax.platforms.qemu import shares as qemu_shares
+from vtax.platforms.qemu.command import PROGRAM
+from vtax.platforms.qemu.crash import crash_in
+from vtax.platforms.qemu.options import QemuOptions
 from vtax.platforms.stdio import StdioGuest
 
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
@@ -74,7 +76,7 @@ def missing(options: QemuOptions) -> tuple[str, str] | None:
     programs = probing.missing(_PACKAGES)
     if programs:
         return programs
-    if "virtiofs" in options.shared_by and _qemu_shares.daemon() is None:
+    if "virtiofs" in options.shared_by and qemu_shares.daemon() is None:
         return probing.not_installed({"virtiofsd": "virtiofsd"})
     if os.geteuid() != 0:
         return Note("needs-root"), Note("hint-sudo")
@@ -96,7 +98,7 @@ def _booted(
     start: Start,
     outcome: Probe,
     started_at: float,
-    boot: Callable[[QemuOptions, float], _qemu_boot.BootProbe] = _qemu_boot.run,
+    boot: Callable[[QemuOptions, float], qemu_boot.BootProbe] = qemu_boot.run,
 ) -> Probe:
     """Return the outcome of steps 2 and 3. outcome: so far."""
     if HOST.has_boot_program:
@@ -119,7 +121,7 @@ def _booted(
 
 
 def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
-    """Return why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
+    """Return why the platform does not run, and the hint. broken: see qemu_boot.BootProbe."""
     kvm = probing.DEVICES / "kvm"
     if options.accel == "kvm":
         if broken:
@@ -169,7 +171,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
             return
         except GuestError:
             over = time.monotonic() >= deadline or running.process.poll() is not None
-            if over or _qemu_boot.BROKEN in running.stderr.read_bytes():
+            if over or qemu_boot.BROKEN in running.stderr.read_bytes():
                 raise
 
 

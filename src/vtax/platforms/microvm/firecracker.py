@@ -19,11 +19,12 @@ from pydantic import Field
 
 from vtax.counters.layer import Part
 from vtax.network.plugboard import Interface
-from vtax.platforms import _microvm_snapshots as snapshots
-from vtax.platforms import microvm, virtual_machine
-from vtax.platforms._microvm_snapshots import Api
+from vtax.platforms import virtual_machine
 from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
-from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.platforms.microvm import machine as microvm
+from vtax.platforms.microvm import snapshots
+from vtax.platforms.microvm.machine import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.platforms.microvm.snapshots import Api
 from vtax.study.declared import Example
 
 _MODULES = ("virtio_mmio", "virtio_blk", "virtio_net")

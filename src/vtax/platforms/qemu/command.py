@@ -14,8 +14,8 @@ from pathlib import Path
 from vtax.host.architecture import HOST
 from vtax.host.namespaces import MountStep
 from vtax.platforms import virtual_machine
-from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Resources
+from vtax.platforms.qemu.options import QemuOptions
 from vtax.platforms.virtual_machine import Boot
 
 PROGRAM = HOST.qemu

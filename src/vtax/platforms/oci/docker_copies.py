@@ -15,7 +15,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.messages import Note
-from vtax.platforms.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_file_of
+from vtax.platforms.oci.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_file_of
 
 
 def remove(home: Home, key: str, journal: Journal) -> list[str]:

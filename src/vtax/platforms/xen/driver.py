@@ -27,11 +27,7 @@ from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import _xen_config as config
-from vtax.platforms import _xen_tools as tools
 from vtax.platforms import stdio, virtual_machine
-from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
-from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import (
     Driver,
     GuestDisk,
@@ -43,6 +39,9 @@ from vtax.platforms.base import (
 )
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, claim, start_error
+from vtax.platforms.xen import config, tools
+from vtax.platforms.xen.guest import PARTS, XenGuest, destroy, log_files
+from vtax.platforms.xen.options import VARIANTS, XenOptions
 
 _CREATE_S = 60.0
 _EXTRA_MEMORY_MIB = 24

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from vtax.network.plugboard import Interface
 from vtax.platforms import virtual_machine
-from vtax.platforms._virtualbox_options import VirtualBoxOptions
 from vtax.platforms.base import Resources
+from vtax.platforms.virtualbox.options import VirtualBoxOptions
 
 STREAM = "/dev/ttyS1"
 _SPEED = 115200

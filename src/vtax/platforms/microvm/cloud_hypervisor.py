@@ -21,11 +21,11 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError
 from vtax.messages import Note
 from vtax.network.plugboard import Interface
-from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import virtual_machine
-from vtax.platforms._microvm_snapshots import Api
 from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
-from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.platforms.microvm import snapshots
+from vtax.platforms.microvm.machine import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
+from vtax.platforms.microvm.snapshots import Api
 from vtax.study.declared import Example
 
 _MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "virtio_net")

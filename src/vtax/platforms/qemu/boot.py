@@ -21,9 +21,9 @@ from vtax.host.journal import Journal
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses
 from vtax.messages import Note
-from vtax.platforms import _qemu_command as command
-from vtax.platforms._qemu_crash import crash, leave_no_core
-from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms.qemu import command
+from vtax.platforms.qemu.crash import crash, leave_no_core
+from vtax.platforms.qemu.options import QemuOptions
 
 _MEMORY_BYTES = 64 << 20
 _EXIT_STATUS = 33  # isa-debug-exit answers 2 * value + 1 to the value 16 written to its port

@@ -20,9 +20,9 @@ from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, spawn
 from vtax.messages import Note
 from vtax.platforms import containers
-from vtax.platforms._qemu_command import SharedDirectory
-from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec
+from vtax.platforms.qemu.command import SharedDirectory
+from vtax.platforms.qemu.options import QemuOptions
 from vtax.platforms.stdio import Claim
 
 PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12

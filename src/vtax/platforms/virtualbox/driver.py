@@ -1,6 +1,6 @@
 """VirtualBox: a machine without a display, made by VBoxManage and run by VBoxHeadless.
 
-The machine boots the image's kernel from a CD, and its disk is a VDI over the image's (see _virtualbox_machine). Each
+The machine boots the image's kernel from a CD, and its disk is a VDI over the image's (see machine.py). Each
 guest has a service (VBoxSVC), settings and media of its own, in its directory. So the user's machines are neither
 visible nor changed, and what remains of a killed run are processes, which are in the guest's cgroup, and files.
 
@@ -33,10 +33,7 @@ from vtax.host.waiting import wait_until
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import _virtualbox_machine as machine
-from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
-from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
 from vtax.platforms.base import (
     Driver,
     GuestDisk,
@@ -48,6 +45,8 @@ from vtax.platforms.base import (
 )
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+from vtax.platforms.virtualbox import machine, tools
+from vtax.platforms.virtualbox.options import VARIANTS, VirtualBoxOptions
 
 NEVER_ON_HARDWARE = "never run on hardware"
 PARTS = (

@@ -16,13 +16,13 @@ from vtax.errors import PlatformError, VtaxError
 from vtax.host.cgroups import CpuTime, Limits
 from vtax.image.image import Image
 from vtax.messages import Note, at
-from vtax.platforms import _xen_tools as tools
 from vtax.platforms import native
 from vtax.platforms.base import GuestSpec, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.options import Scratched
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import StdioGuest
+from vtax.platforms.xen import tools
 
 _NAME = "Domain-0"
 

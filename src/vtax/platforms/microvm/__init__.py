@@ -1,0 +1,1 @@
+"""Small hypervisors that need nothing but KVM."""

@@ -1,0 +1,1 @@
+"""Containers that an OCI runtime makes for Docker, Podman and containerd, or by itself."""

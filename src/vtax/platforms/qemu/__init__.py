@@ -1,0 +1,1 @@
+"""QEMU: a virtual machine of KVM or of an emulated CPU."""

@@ -1,0 +1,1 @@
+"""VirtualBox: a virtual machine with a CPU of its own making."""

@@ -1,0 +1,1 @@
+"""Xen: domains, and dom0 itself."""
