@@ -210,7 +210,7 @@ def host_docker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """`host_docker(daemon)` runs on this host; None for none."""
 
     def put(daemon: Any) -> None:
-        for module in ("docker", "docker_copies"):
+        for module in ("docker", "docker_daemon"):
             monkeypatch.setattr(f"vtax.platforms.oci.{module}.host_daemon", lambda: daemon)
 
     return put

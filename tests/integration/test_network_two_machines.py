@@ -221,7 +221,7 @@ def hold(machines):
     """The command that holds the lock of the other machine for another run until its stdin ends."""
     program = f"""import sys
 from vtax.platforms.ssh.driver import Ssh
-from vtax.platforms.ssh.options import SshOptions
+from vtax.platforms.ssh.driver import SshOptions
 with Ssh().hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
     print("held", flush=True)
     sys.stdin.read()"""

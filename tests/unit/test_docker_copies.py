@@ -11,7 +11,7 @@ import pytest
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.platforms.oci import docker_copies as copies
+from vtax.platforms.oci import docker_daemon
 from vtax.platforms.oci.docker_daemon import pid_file_of
 
 KEY = "3c314c361777"
@@ -36,7 +36,7 @@ def test_the_data_of_every_daemon_that_holds_it_goes(home):
     with_it = [data_of(home, "overlay2", "aaaaaaaaaaaa", KEY), data_of(home, "vfs", KEY)]
     without = data_of(home, "btrfs", "aaaaaaaaaaaa")
     with Journal(home.journal) as journal:
-        printed = copies.remove(home, KEY, journal)
+        printed = docker_daemon.remove_copies(home, KEY, journal)
         assert len(printed) == len(journal.registered) == 2
     assert not any(path.exists() for path in with_it)
     assert sorted(path.name for path in without.parent.iterdir()) == ["btrfs"]
@@ -49,7 +49,7 @@ def test_a_daemon_that_maps_ids_keeps_its_list_a_directory_deeper(home):
         deeper.mkdir()
         (plain / "image").rename(deeper / "image")
     with Journal(home.journal) as journal:
-        copies.remove(home, KEY, journal)
+        docker_daemon.remove_copies(home, KEY, journal)
     assert sorted(path.name for path in (home.root / "docker").iterdir()) == ["vfs-userns"]
 
 
@@ -57,18 +57,18 @@ def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home):
     data = home.root / "docker" / "overlay2"
     data.mkdir(parents=True)
     with Journal(home.journal) as journal:
-        copies.remove(home, KEY, journal)
+        docker_daemon.remove_copies(home, KEY, journal)
     assert not data.exists()
 
 
 def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home, monkeypatch, golden):
     data = data_of(home, "overlay2", KEY)
-    monkeypatch.setattr(copies, "owner_of", lambda pid_file: os.getpid())
+    monkeypatch.setattr(docker_daemon, "owner_of", lambda pid_file: os.getpid())
     with (
         Journal(home.journal) as journal,
         pytest.raises(BadInput) as caught,
     ):
-        copies.remove(home, KEY, journal)
+        docker_daemon.remove_copies(home, KEY, journal)
     golden(str(caught.value))
     assert data.exists()
 
@@ -78,10 +78,10 @@ def test_the_pid_file_of_a_daemon_that_is_gone_goes_too(home):
     pid_file = pid_file_of(home, "overlay2")
     pid_file.write_text(str(2**22))
     with Journal(home.journal) as journal:
-        copies.remove(home, KEY, journal)
+        docker_daemon.remove_copies(home, KEY, journal)
     assert not pid_file.exists()
 
 
 def test_a_home_without_docker_has_none(home):
     with Journal(home.journal) as journal:
-        assert copies.remove(home, KEY, journal) == []
+        assert docker_daemon.remove_copies(home, KEY, journal) == []

@@ -15,7 +15,7 @@ from vtax.host import tsc
 from vtax.image.recipe import Recipe
 from vtax.platforms.qemu import command
 from vtax.platforms.qemu import driver as qemu
-from vtax.platforms.qemu.options import VARIANTS, QemuOptions
+from vtax.platforms.qemu.command import VARIANTS, QemuOptions
 from vtax.platforms.qemu.probe import _PACKAGES
 from vtax.platforms.base import Resources
 from vtax.platforms.virtual_machine import Boot

@@ -17,8 +17,7 @@ from vtax.host.process import start_time_of
 from vtax.messages import Note
 from vtax.platforms.base import Platform, Probe
 from vtax.platforms.ssh import driver as ssh
-from vtax.platforms.ssh.driver import Ssh
-from vtax.platforms.ssh.options import SshOptions
+from vtax.platforms.ssh.driver import Ssh, SshOptions
 from vtax.runner.machines import check_same_machines, held_machines
 from vtax.store.hosts import host_id
 

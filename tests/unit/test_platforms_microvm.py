@@ -16,7 +16,7 @@ from vtax.messages import Note
 from vtax.network.plugboard import Interface
 from vtax.platforms import registry
 from vtax.platforms.base import HostProgram
-from vtax.platforms.microvm import cloud_hypervisor, firecracker, snapshots
+from vtax.platforms.microvm import cloud_hypervisor, firecracker
 from vtax.platforms.microvm import machine as microvm
 from vtax.platforms.virtual_machine import Boot
 
@@ -169,7 +169,7 @@ def answering(directory: Path, answer: bytes) -> threading.Thread:
     """Serve one request on the socket of a monitor in a directory."""
     server = socket.socket(socket.AF_UNIX)
     here = os.open(directory, os.O_PATH)
-    server.bind(f"/proc/self/fd/{here}/{snapshots.SOCKET}")
+    server.bind(f"/proc/self/fd/{here}/{microvm.SOCKET}")
     os.close(here)
     server.listen()
 
@@ -190,7 +190,7 @@ def test_a_monitor_is_asked_by_its_socket_however_long_the_path_is(tmp_path):
     directory = tmp_path / ("d" * 120)
     directory.mkdir()
     server = answering(directory, b"HTTP/1.1 204 No Content\r\n\r\n")
-    firecracker.Firecracker().resume(snapshots.Api(directory, "Firecracker"))
+    firecracker.Firecracker().resume(microvm.Api(directory, "Firecracker"))
     server.join()
     asked = (directory / "asked").read_bytes()
     assert asked.startswith(b"PATCH /vm HTTP/1.1\r\n")
@@ -204,16 +204,16 @@ def test_what_a_monitor_refuses_is_an_error_with_its_words(tmp_path):
     )
     with pytest.raises(PlatformError, match="Firecracker refuses /snapshot/load") as caught:
         firecracker.Firecracker().load(
-            snapshots.Api(tmp_path, "Firecracker"), machine(tmp_path), tmp_path
+            microvm.Api(tmp_path, "Firecracker"), machine(tmp_path), tmp_path
         )
     server.join()
     assert "bad magic" in caught.value.where
 
 
 def test_a_monitor_that_never_listens_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshots, "_CONNECT_S", 0.05)
+    monkeypatch.setattr(microvm, "_CONNECT_S", 0.05)
     with pytest.raises(PlatformError) as caught:
-        cloud_hypervisor.CloudHypervisor().resume(snapshots.Api(tmp_path, "Cloud Hypervisor"))
+        cloud_hypervisor.CloudHypervisor().resume(microvm.Api(tmp_path, "Cloud Hypervisor"))
     assert caught.value.what.code == "vmm-silent"
     assert caught.value.what.data["product"] == "Cloud Hypervisor"
 
@@ -246,13 +246,13 @@ def test_a_snapshot_whose_configuration_is_damaged_is_an_error(tmp_path, damaged
 
 
 def test_a_snapshot_is_of_one_kernel_and_one_processor(monkeypatch):
-    here = snapshots.key("firecracker", 1)
-    assert snapshots.key("firecracker", 1) == here != snapshots.key("firecracker", 2)
+    here = microvm.snapshot_key("firecracker", 1)
+    assert microvm.snapshot_key("firecracker", 1) == here != microvm.snapshot_key("firecracker", 2)
     with monkeypatch.context() as patch:
         patch.setattr(
-            snapshots.os, "uname", lambda: os.uname_result(("Linux", "h", "9.9", "v", "x86_64"))
+            microvm.os, "uname", lambda: os.uname_result(("Linux", "h", "9.9", "v", "x86_64"))
         )
-        assert snapshots.key("firecracker", 1) != here
+        assert microvm.snapshot_key("firecracker", 1) != here
     cpu = Path("/proc/cpuinfo").read_text()
     for old, new, same in (
         ("cpu MHz\t\t: ", "cpu MHz\t\t: 1", True),
@@ -260,9 +260,9 @@ def test_a_snapshot_is_of_one_kernel_and_one_processor(monkeypatch):
     ):
         with monkeypatch.context() as patch:
             patch.setattr(
-                snapshots.Path, "read_text", lambda path, old=old, new=new: cpu.replace(old, new)
+                microvm.Path, "read_text", lambda path, old=old, new=new: cpu.replace(old, new)
             )
-            assert (snapshots.key("firecracker", 1) == here) == same
+            assert (microvm.snapshot_key("firecracker", 1) == here) == same
 
 
 def test_a_snapshot_is_made_once_whole_or_not_at_all_and_few_are_kept(unmade_home, journal):
@@ -272,14 +272,14 @@ def test_a_snapshot_is_made_once_whole_or_not_at_all_and_few_are_kept(unmade_hom
 
     kept = unmade_home / "cache/snapshots"
     with pytest.raises(OSError, match="no space"):
-        snapshots.ensure("0" * 16, fail, journal)
+        microvm.ensure_snapshot("0" * 16, fail, journal)
     assert [path.name for path in kept.iterdir()] == ["lock"]
     for number in range(10):
         name = f"{number:016x}"
-        path, is_new = snapshots.ensure(name, lambda path: (path / "state").touch(), journal)
+        path, is_new = microvm.ensure_snapshot(name, lambda path: (path / "state").touch(), journal)
         assert (path.name, is_new) == (name, True)
         os.utime(path, (number, number))
-    assert snapshots.ensure(f"{9:016x}", fail, journal)[1] is False
+    assert microvm.ensure_snapshot(f"{9:016x}", fail, journal)[1] is False
     assert sorted(path.name for path in kept.iterdir()) == [
         *(f"{n:016x}" for n in range(2, 10)),
         "lock",

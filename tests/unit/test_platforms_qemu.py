@@ -16,8 +16,8 @@ from vtax.messages import Note
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms.base import Resources
 from vtax.platforms.qemu import command
-from vtax.platforms.qemu.options import VARIANTS, QemuOptions
-from vtax.platforms.qemu.qmp import Monitor
+from vtax.platforms.qemu.command import VARIANTS, QemuOptions
+from vtax.platforms.qemu.process import Monitor
 
 BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
 

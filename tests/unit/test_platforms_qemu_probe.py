@@ -16,26 +16,25 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
-from vtax.platforms.qemu import boot as qemu_boot
-from vtax.platforms.qemu import crash as qemu_crash
 from vtax.platforms.qemu import probe as qemu_probe
-from vtax.platforms.qemu.options import QemuOptions
+from vtax.platforms.qemu import process
+from vtax.platforms.qemu.command import QemuOptions
 from vtax.platforms.stdio import StdioGuest
 
 
 def test_the_trial_firmware_starts_at_the_reset_vector():
-    rom = qemu_boot.firmware()
+    rom = qemu_probe.firmware()
     assert len(rom) == 1 << 16
     jump = int.from_bytes(rom[0xFFF1:0xFFF3], "little", signed=True)
     assert rom[0xFFF0] == 0xE9
     start = 0xFFF3 + jump
-    assert rom[start : start + len(qemu_boot.PROGRAM)] == qemu_boot.PROGRAM
-    assert start + len(qemu_boot.PROGRAM) <= 0xFFF0
+    assert rom[start : start + len(qemu_probe.TEST_PROGRAM)] == qemu_probe.TEST_PROGRAM
+    assert start + len(qemu_probe.TEST_PROGRAM) <= 0xFFF0
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump (binutils)")
 def test_the_trial_program_is_what_its_comments_say(tmp_path):
-    (tmp_path / "rom").write_bytes(qemu_boot.firmware())
+    (tmp_path / "rom").write_bytes(qemu_probe.firmware())
     shown = "".join(
         subprocess.run(
             [
@@ -113,7 +112,7 @@ def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
 def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, monkeypatch):
     def look(options, timeout_s):
         requested.append(timeout_s)
-        return qemu_boot.BootProbe("enough seen", 0.1)
+        return qemu_probe.BootProbe("enough seen", 0.1)
 
     requested = []
     monkeypatch.setattr(qemu_probe, "timeout_factor", lambda: factor)
@@ -149,7 +148,7 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(
 )
 def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, devices):
     def boot(options, timeout_s):
-        return qemu_boot.BootProbe(problem, 0.1, bool(problem))
+        return qemu_probe.BootProbe(problem, 0.1, bool(problem))
 
     options = registry.get("kvm-virtio-vhost").options
     found = qemu_probe._booted(options, None, pytest.fail, Probe(False), 0.0, boot)
@@ -235,9 +234,9 @@ def test_a_crash_while_emulating_is_no_fault_of_kvm(taken_for_root, unmade_home,
     ],
 )
 def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr, how):
-    crashed = qemu_crash.crash(status, stderr)
+    crashed = process.crash(status, stderr)
     assert crashed == (how and f"QEMU {how}")
-    assert qemu_crash.crash_in(f"console: up; {crashed}") == crashed
+    assert process.crash_in(f"console: up; {crashed}") == crashed
 
 
 def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(

@@ -21,7 +21,7 @@ from vtax.network.plugboard import Interface
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.virtualbox import driver, machine, tools
-from vtax.platforms.virtualbox.options import VARIANTS, VirtualBoxOptions
+from vtax.platforms.virtualbox.machine import VARIANTS, VirtualBoxOptions
 
 TWO_CPUS = Resources(2, 512 << 20, (2, 3))
 NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)

@@ -18,8 +18,8 @@ from vtax.network.plugboard import Interface
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.xen import config, driver, tools
-from vtax.platforms.xen.guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
-from vtax.platforms.xen.options import VARIANTS, XenOptions
+from vtax.platforms.xen.config import VARIANTS, XenOptions
+from vtax.platforms.xen.driver import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
 from vtax.runner import memory
 from vtax.runner.check import check_host
 

@@ -22,7 +22,7 @@ from vtax.host.lock import measuring_lock
 from vtax.host.removal import remove_tree
 from vtax.host.walking import walk
 from vtax.image import build as images
-from vtax.platforms.oci import docker_copies
+from vtax.platforms.oci import docker_daemon
 from vtax.units import format_count
 
 _SHORT_DIGEST = re.compile(r"[0-9a-f]{12}")
@@ -62,7 +62,7 @@ def remove_pack(home: Home, pack: str, image_key: str) -> Removal:
             freed_bytes += _size_bytes(held[0].directory)
             images.removable(home, image_key)
             with Journal(home.journal) as journal:
-                docker_copies.remove(home, image_key, journal)
+                docker_daemon.remove_copies(home, image_key, journal)
             images.remove(home, image_key)
             removed.append(f"image {image_key}")
         count = forget_consents(home, directory)

@@ -32,7 +32,7 @@ from vtax.image import build as images
 from vtax.image import carrying, contents
 from vtax.image.own import FileSource
 from vtax.image.recipe import DEFAULT
-from vtax.platforms.oci import docker_copies
+from vtax.platforms.oci import docker_daemon
 from vtax.report.replacing import replacing
 from vtax.study.load import load
 from vtax.units import about_size, format_size
@@ -220,7 +220,7 @@ def remove(key: str) -> None:
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:
             for image in removed:
-                copies = docker_copies.remove(home, image.key, journal)
+                copies = docker_daemon.remove_copies(home, image.key, journal)
                 lines += [f"removed {copy}" for copy in copies]
         images.remove(home, key)
     say("\n".join(lines))

@@ -183,7 +183,8 @@ def _modules_beside(kind: str) -> Iterator[ModuleType]:
     for package in _SHIPPED.get(kind, (KINDS[kind],)):
         path = importlib.import_module(package).__path__
         for module in pkgutil.walk_packages(path, f"{package}."):
-            if package != _ANSWERS or module.name.endswith(".view"):
+            in_package = module.name.count(".") > package.count(".") + 1
+            if package != _ANSWERS or not in_package or module.name.endswith(".view"):
                 yield importlib.import_module(module.name)
 
 

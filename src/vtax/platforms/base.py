@@ -32,8 +32,7 @@ from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.cpu_limits import CpuLimited
-from vtax.platforms.options import DriverOptions, Scratched
+from vtax.platforms.options import CpuLimited, DriverOptions, Scratched
 from vtax.study.fields import Privilege, Scratch
 from vtax.study.keys import marked
 

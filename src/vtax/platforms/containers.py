@@ -25,8 +25,7 @@ from vtax.messages import Note
 from vtax.platforms import alike, confinement, scratch, user_network
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.confinement import Confinement
-from vtax.platforms.cpu_limits import CpuLimited
-from vtax.platforms.options import Choice, Scratched
+from vtax.platforms.options import Choice, CpuLimited, Scratched
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 from vtax.platforms.user_network import Network
 

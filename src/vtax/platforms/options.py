@@ -1,10 +1,15 @@
-"""Base of the options of every driver."""
+"""Bases of the options of drivers: where /scratch lies, and how a guest is held to its CPUs: on CPUs of its own, or on
+all of the host's with a limit of CPU time.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal, Self
 
-from vtax.study.fields import Scratch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from vtax.host.cgroups import CpuTime
+from vtax.study.fields import Duration, Scratch
 
 Choice = tuple[str, str, str]
 """Name of an option, the level that a guest has, and another, as the baseline has it or that costs less."""
@@ -41,3 +46,48 @@ class Scratched(DriverOptions):
         here, there = (_PLACES.get(place, "volume") for place in (value, baseline))
         is_place = fact.startswith("scratch") and here != there
         return ("scratch", here, there) if is_place else None
+
+
+BOUNDED = ("cpuset", "quota")
+_PERIOD_S = CpuTime().period_us / 1e6
+
+
+class CpuLimited(DriverOptions):
+    """Options of drivers whose guests, or the process of whose machine, are in a cgroup of their own."""
+
+    cpu_limit: Literal["cpuset", "quota", "weight", "none"] = Field(
+        "cpuset",
+        description="what holds a guest to its vCPUs: host CPUs of its own (cpuset, or as a study's tuning says); or "
+        "on all of them a quota of the time of as many, the weight of as many, or nothing",
+    )
+    cpu_period: Duration = Field(
+        _PERIOD_S,
+        ge=0.001,
+        le=1,
+        description="period of the quota, e.g. '10ms': what it leaves ends with it",
+    )
+    cpu_burst: Duration = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="unused quota that a later period may have more, at most a period, e.g. '50ms'",
+    )
+
+    @model_validator(mode="after")
+    def _periods_are_of_a_quota(self) -> Self:
+        if self.cpu_limit != "quota" and (self.cpu_period, self.cpu_burst) != (_PERIOD_S, 0):
+            raise ValueError("cpu_period and cpu_burst need cpu_limit quota")
+        if self.cpu_burst > self.cpu_period:
+            raise ValueError("cpu_burst is at most cpu_period")
+        return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a guest can use no more CPU time than its vCPUs have, none of which others leave idle."""
+        return self.cpu_limit in BOUNDED
+
+    def time(self, vcpus: int) -> CpuTime | None:
+        """Return the limit of a guest of so many vCPUs; None for CPUs of its own."""
+        quota = CpuTime(vcpus, round(self.cpu_period * 1e6), round(self.cpu_burst * 1e6))
+        limits = {"quota": quota, "weight": CpuTime(weight=vcpus), "none": CpuTime()}
+        return limits.get(self.cpu_limit)

@@ -28,7 +28,7 @@ from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.virtualbox import machine
-from vtax.platforms.virtualbox.options import VARIANTS
+from vtax.platforms.virtualbox.machine import VARIANTS
 
 OPTIONS = {"nested_paging": False, "large_pages": False, "paravirt_provider": "none"}
 """With these a guest came up on an emulated processor."""

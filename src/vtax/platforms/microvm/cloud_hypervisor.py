@@ -23,9 +23,15 @@ from vtax.messages import Note
 from vtax.network.plugboard import Interface
 from vtax.platforms import virtual_machine
 from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
-from vtax.platforms.microvm import snapshots
-from vtax.platforms.microvm.machine import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
-from vtax.platforms.microvm.snapshots import Api
+from vtax.platforms.microvm import machine as microvm
+from vtax.platforms.microvm.machine import (
+    PROGRAM_PATTERN,
+    Api,
+    Machine,
+    MicroVm,
+    MicroVmOptions,
+    Stream,
+)
 from vtax.study.declared import Example
 
 _MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
@@ -63,7 +69,7 @@ class CloudHypervisor(MicroVm):
     )
     packages: Mapping[str, str] = {"qemu-img": "qemu-utils"}
     disk_name = "disk.qcow2"
-    serve = ("--api-socket", snapshots.SOCKET)
+    serve = ("--api-socket", microvm.SOCKET)
 
     def command(self, machine: Machine) -> list[str]:
         words = virtual_machine.kernel_command_line(

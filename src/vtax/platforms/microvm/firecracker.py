@@ -22,9 +22,14 @@ from vtax.network.plugboard import Interface
 from vtax.platforms import virtual_machine
 from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
 from vtax.platforms.microvm import machine as microvm
-from vtax.platforms.microvm import snapshots
-from vtax.platforms.microvm.machine import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
-from vtax.platforms.microvm.snapshots import Api
+from vtax.platforms.microvm.machine import (
+    PROGRAM_PATTERN,
+    Api,
+    Machine,
+    MicroVm,
+    MicroVmOptions,
+    Stream,
+)
 from vtax.study.declared import Example
 
 _MODULES = ("virtio_mmio", "virtio_blk", "virtio_net")
@@ -57,7 +62,7 @@ class Firecracker(MicroVm):
     vcpu = re.compile(r"fc_vcpu \d+")
     parts = (Part("vcpu", ".*", r"fc_vcpu [0-9]+"), Part("monitor", ".*"))
     disk_name = "disk.raw"
-    serve = ("--api-sock", snapshots.SOCKET)
+    serve = ("--api-sock", microvm.SOCKET)
     alone = ("--no-api",)
 
     def command(self, machine: Machine) -> list[str]:

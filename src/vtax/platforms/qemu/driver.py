@@ -45,10 +45,8 @@ from vtax.platforms.confinement import Isolation
 from vtax.platforms.qemu import command
 from vtax.platforms.qemu import probe as qemu_probe
 from vtax.platforms.qemu import shares as qemu_shares
-from vtax.platforms.qemu.crash import crash, leave_no_core
-from vtax.platforms.qemu.options import LADDERS, VARIANTS, QemuOptions
-from vtax.platforms.qemu.qmp import Monitor
-from vtax.platforms.qemu.taps import open_macvtaps
+from vtax.platforms.qemu.command import LADDERS, VARIANTS, QemuOptions
+from vtax.platforms.qemu.process import Monitor, crash, leave_no_core, open_macvtaps
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
 PARTS = (

@@ -21,8 +21,7 @@ from vtax.host.process import find_program, spawn
 from vtax.messages import Note
 from vtax.platforms import containers
 from vtax.platforms.base import GuestSpec
-from vtax.platforms.qemu.command import SharedDirectory
-from vtax.platforms.qemu.options import QemuOptions
+from vtax.platforms.qemu.command import QemuOptions, SharedDirectory
 from vtax.platforms.stdio import Claim
 
 PLACES = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")  # of Debian 13 and 12

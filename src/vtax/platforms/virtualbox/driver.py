@@ -5,7 +5,7 @@ guest has a service (VBoxSVC), settings and media of its own, in its directory. 
 visible nor changed, and what remains of a killed run are processes, which are in the guest's cgroup, and files.
 
 VirtualBox bridges interfaces of the host's first network namespace. For each of the guest's there is a veth pair: one
-end is bridged, the other joins the lab. Host-only interfaces are not io.
+end is bridged, the other joins the lab. Host-only interfaces are not used.
 
 Written for hardware, and never run on it: docs/platforms.md states how far a machine came on an emulated processor.
 """
@@ -46,7 +46,7 @@ from vtax.platforms.base import (
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 from vtax.platforms.virtualbox import machine, tools
-from vtax.platforms.virtualbox.options import VARIANTS, VirtualBoxOptions
+from vtax.platforms.virtualbox.machine import VARIANTS, VirtualBoxOptions
 
 NEVER_ON_HARDWARE = "never run on hardware"
 PARTS = (

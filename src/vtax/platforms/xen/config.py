@@ -1,7 +1,7 @@
-"""From options and what was made for a guest to a domain's configuration. Pure: nothing here touches the host.
+"""Options of a Xen domain, which choices go together, the platforms that ship, and a domain's configuration.
 
-Reference: xl.cfg(5). The agent's byte stream is a PV console of its own, a `channel`; the first console has the
-kernel's messages.
+Pure: nothing here touches the host. Reference: xl.cfg(5). The agent's byte stream is a PV console of its own, a
+`channel`; the first console has the kernel's messages.
 """
 
 from __future__ import annotations
@@ -9,11 +9,75 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from vtax.network.plugboard import Interface
 from vtax.platforms import virtual_machine
 from vtax.platforms.base import Resources
-from vtax.platforms.xen.options import XenOptions
+from vtax.platforms.options import DriverOptions
+from vtax.study.declared import Example
+
+
+class XenOptions(DriverOptions):
+    """Options of the driver `xen`."""
+
+    type: Literal["pv", "pvh", "hvm"] = Field(
+        "pvh", description="type of the domain (xl.cfg: type)"
+    )
+    devices: Literal["pv", "emulated"] = Field(
+        "pv",
+        description="paravirtual disk and interfaces, or the emulated ones of a domain of type hvm",
+    )
+    nic: Literal["e1000", "rtl8139"] = Field(
+        "e1000", description="NIC model of emulated interfaces"
+    )
+    tsc_mode: Literal["auto", "default", "always_emulate", "native", "native_paravirt"] = Field(
+        "auto",
+        description="time stamp counter (xl.cfg: tsc_mode); auto: default, native on emulated CPUs",
+    )
+    cpupool: Annotated[str, Example("Pool-node0")] = Field(
+        "",
+        pattern=r"^[A-Za-z0-9_.-]*$",
+        description="CPU pool of the domain (xl.cfg: pool), on whose CPUs it runs; empty: Xen's default pool, on the "
+        "study's CPUs",
+    )
+    kernel: Literal["image", "host"] = Field(
+        "image", description="kernel of the guest: the image's or the host's"
+    )
+
+    @model_validator(mode="after")
+    def _choices_go_together(self) -> Self:
+        if self.devices == "emulated" and self.type != "hvm":
+            raise ValueError(
+                f"type {self.type} has no emulated devices; use type hvm, or devices pv"
+            )
+        if self.type == "hvm" and self.kernel == "host":
+            raise ValueError("type hvm boots the image's kernel; kernel host needs type pv or pvh")
+        return self
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Kernel modules the guest needs, without what those depend on."""
+        if self.devices == "pv":
+            return ("xen_blkfront", "xen_netfront")
+        return ("ahci", "sd_mod", {"e1000": "e1000", "rtl8139": "8139cp"}[self.nic])
+
+    @property
+    def root_device(self) -> str:
+        """The disk as the guest's kernel calls it."""
+        return "/dev/xvda" if self.devices == "pv" else "/dev/sda"
+
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "xen-pv": {"type": "pv"},
+    "xen-pvh": {},
+    "xen-hvm": {"type": "hvm", "devices": "emulated"},
+    "xen-hvm-pv": {"type": "hvm"},
+}
+"""`xen-hvm` is a domain with emulated devices alone, as the papers measured it; `xen-hvm-pv` has PV drivers."""
+
 
 Value = str | int | Sequence[str]
 STREAM = "/dev/hvc1"
@@ -38,14 +102,12 @@ class XenIo:
     interfaces: Sequence[Interface] = ()
 
 
-def domain(
-    options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: XenIo
-) -> str:
+def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, io: XenIo) -> str:
     """Return the text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
     every = [",".join(map(str, resources.cpus))] * resources.vcpus
     pinned = [str(cpu) for cpu in resources.cpus]
     values: dict[str, Value] = {
-        "name": made.name,
+        "name": io.name,
         "type": options.type,
         "kernel": str(boot.kernel),
         "ramdisk": str(boot.initrd),
@@ -54,12 +116,10 @@ def domain(
         "cpus": pinned if resources.pinned else every,
         "memory": resources.memory_bytes >> 20,
         "maxmem": resources.memory_bytes >> 20,
-        "tsc_mode": made.tsc_mode,
-        "disk": [_disk(options, made.disk)],
-        "vif": [_vif(options, interface, made.vif_script) for interface in made.interfaces],
-        "channel": [
-            f"connection=socket,path={made.sockets / name},name={name}" for name in CHANNELS
-        ],
+        "tsc_mode": io.tsc_mode,
+        "disk": [_disk(options, io.disk)],
+        "vif": [_vif(options, interface, io.vif_script) for interface in io.interfaces],
+        "channel": [f"connection=socket,path={io.sockets / name},name={name}" for name in CHANNELS],
         "on_poweroff": "destroy",
         "on_reboot": "destroy",
         "on_crash": "destroy",
