@@ -19,7 +19,7 @@ class VtaxError(Exception):
     """An error that a user can act on.
 
     what: what failed, one sentence. where: file, table and key, platform or trial (may be empty).
-    hint: how to fix it (may be empty). exit_status: 2 for bad input, 75 for a busy host, 1 for a failure.
+    hint: how to fix it (may be empty). exit_status: 2 for bad input, 75 for a busy host or store, 1 for a failure.
     """
 
     exit_status = 1
@@ -156,7 +156,9 @@ class DamagedRows(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Another process held the lock of the database longer than the busy timeout."""
+    """Others use the database, or its server does not answer for now: exit status 75, EX_TEMPFAIL."""
+
+    exit_status = os.EX_TEMPFAIL
 
 
 class RunInterrupted(BaseException):

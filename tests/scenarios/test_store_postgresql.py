@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from a_run import begin, fill
 from command_line import output_of
 from postgresql_server import LOCKED, PASSWORD, Server
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
-from vtax.errors import StoreError
+from vtax.errors import StoreBusy, StoreError
 from vtax.store import schema
 from vtax.store.bundle import Bundle, as_text, write_bundle
 from vtax.store.importing import import_bundle
 from vtax.store.store import Store
 from vtax.store.transfer import Row, rows_of
 
+OPEN = """
+import sys
+from vtax.store.store import Store
+print("ready", flush=True)
+sys.stdin.readline()
+Store.open(sys.argv[1]).close()
+"""
 LOAD = """
 import sys
 from pathlib import Path
@@ -54,6 +63,27 @@ def bundles(tmp_path: Path) -> list[Path]:
             with there.engine.connect() as connection:
                 write_bundle(found[-1], as_text(rows_of(connection, run.id)))
     return found
+
+
+def listed(url: str) -> subprocess.CompletedProcess[str]:
+    """`vtax list` as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "vtax", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "VTAX_STORE": url},
+    )
+
+
+@contextmanager
+def role(postgresql: Server, *settings: str) -> Iterator[str]:
+    """The URL of the store for a role of its own with these settings, which may do what the owner may."""
+    postgresql.sql("CREATE ROLE other LOGIN IN ROLE vtax", *settings)
+    try:
+        yield postgresql.url("other")
+    finally:
+        postgresql.sql("DROP ROLE other")
 
 
 def counts(store: Store) -> dict[str, int]:
@@ -107,11 +137,11 @@ def test_of_a_load_whose_server_goes_away_nothing_is_there(postgresql, url, bund
 
     with Store.open(url) as store:
         try:
-            with pytest.raises(StoreError, match="cannot be reached") as caught:
+            with pytest.raises(StoreBusy, match="cannot be reached") as caught:
                 import_bundle(store.engine, Bundle(bundles[0]), "here", watch)
         finally:
             postgresql.start()
-        assert "check VTAX_STORE" in caught.value.hint
+        assert "password" not in caught.value.hint
     with Store.open(url) as store:
         assert not any(counts(store).values())
         assert import_bundle(
@@ -119,17 +149,110 @@ def test_of_a_load_whose_server_goes_away_nothing_is_there(postgresql, url, bund
         ).is_new
 
 
+def test_first_commands_at_once_make_the_tables_once(postgresql):
+    url = postgresql.empty()
+    first = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for each in first:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in first:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    said = [each.communicate()[1] for each in first]
+    assert said == [""] * 4
+    with Store.open(url) as store:
+        assert store.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (["ALTER ROLE other CONNECTION LIMIT 0"], "the store cannot be reached"),
+        (["ALTER ROLE other SET statement_timeout = 1"], "a statement that took too long"),
+    ],
+)
+def test_what_a_server_refuses_for_now_may_be_tried_again(postgresql, url, bundles, settings, what):
+    with Store.open(url) as store, role(postgresql, *settings) as other:
+        for each in bundles:
+            import_bundle(store.engine, Bundle(each), "here")
+        done = listed(other)
+    first, *advice = done.stderr.splitlines()
+    assert done.returncode == 75
+    assert what in first
+    assert [line.split()[0] for line in advice] == ["where:", "hint:"]
+    assert "password" not in advice[1]
+    assert "sudo" not in advice[1]
+
+
+def test_a_lock_of_another_is_waited_for_as_long_as_the_server_says(postgresql, url):
+    settings = ["ALTER ROLE other SET lock_timeout = 50"]
+    with (
+        Store.open(url) as store,
+        role(postgresql, *settings) as other,
+        store.engine.connect() as connection,
+        connection.begin(),
+    ):
+        connection.execute(text("LOCK TABLE run"))
+        done = listed(other)
+    assert done.returncode == 75
+    assert "holds a lock" in done.stderr
+    assert len(done.stderr.splitlines()) == 3
+
+
+def test_a_server_that_is_not_there_may_be_tried_again(postgresql, url):
+    postgresql.stop()
+    try:
+        done = listed(url)
+    finally:
+        postgresql.start()
+    assert done.returncode == 75
+    assert "cannot be reached" in done.stderr.splitlines()[0]
+    assert len(done.stderr.splitlines()) == 3
+    assert listed(url).returncode == 0
+
+
+def test_a_server_that_only_reads_is_not_written_to(postgresql, url, bundles):
+    with (
+        role(postgresql, "ALTER ROLE other SET default_transaction_read_only = on") as other,
+        Store.open(other) as store,
+        pytest.raises(StoreError, match="not writable") as caught,
+    ):
+        import_bundle(store.engine, Bundle(bundles[0]), "here")
+    assert "sudo" not in caught.value.hint
+
+
+def test_a_report_is_the_same_from_either_database(url, bundles, store, tmp_path, use_store):
+    reports = []
+    for place in (f"sqlite:///{tmp_path / 'store.sqlite'}", url):
+        use_store(place)
+        with Store.open(place) as there:
+            name = import_bundle(there.engine, Bundle(bundles[0]), "here").name
+        page, data = tmp_path / f"{len(reports)}.html", output_of("show", name, "--json", "--all")
+        output_of("report", name, "-o", str(page))
+        reports.append((_undated(page.read_text()), _undated(data)))
+    assert reports[0] == reports[1]
+
+
+def _undated(text: str) -> str:
+    """A report without the moment of its import."""
+    return re.sub(r"\b17\d{8}(\.\d+)?\b|\b202\d-\d\d-\d\d \d\d:\d\d(:\d\d)?", "", text)
+
+
 def test_a_wrong_password_is_not_printed(postgresql, url):
     postgresql.sql(f"CREATE ROLE {LOCKED} LOGIN PASSWORD '{PASSWORD}'")
     try:
         wrong = f"{PASSWORD}2"
-        done = subprocess.run(
-            [sys.executable, "-m", "vtax", "list"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "VTAX_STORE": postgresql.url(LOCKED, wrong)},
-        )
+        done = listed(postgresql.url(LOCKED, wrong))
         assert done.returncode == 1
         assert "cannot be reached" in done.stderr
         assert PASSWORD not in done.stdout + done.stderr

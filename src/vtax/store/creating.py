@@ -18,6 +18,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    func,
     insert,
     inspect,
     select,
@@ -33,6 +34,8 @@ READER, WRITER = "vtax_reader", "vtax_writer"
 _MAKE_ROLE = (
     "DO $$ BEGIN CREATE ROLE {} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
 )
+_CREATING = 0x76746178
+"""Number of the lock of PostgreSQL that is held while tables are made."""
 _version = Table(
     "alembic_version",
     MetaData(),
@@ -52,7 +55,9 @@ def ensure_schema(engine: Engine) -> None:
     if version == VERSION:
         return
     with writing(engine) as connection:
-        # again under the write lock: another process may have been first
+        if connection.dialect.name == "postgresql":  # which has no write lock
+            connection.execute(select(func.pg_advisory_xact_lock(_CREATING)))
+        # again under the lock: another process may have been first
         version = _version_of(connection)
         if version is None:
             create(connection)

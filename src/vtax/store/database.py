@@ -29,7 +29,7 @@ from sqlalchemy.pool import StaticPool
 from vtax.errors import StoreBusy, StoreError
 from vtax.extras import install_hint
 from vtax.foreign_data import NestedTooDeep, parse_json
-from vtax.foreign_text import REPLACEMENT
+from vtax.foreign_text import REPLACEMENT, one_line
 from vtax.host.lock import locker_of
 from vtax.store.snapshot import Snapshot, close_index, index_of, log_of
 
@@ -71,6 +71,49 @@ _SQLITE_ERRORS = {
         "free some space, then `vtax resume`",
     ),
 }
+
+# by SQLSTATE: PostgreSQL's manual, appendix A
+_POSTGRESQL_ERRORS: Mapping[str, tuple[type[StoreError], str, str]] = {
+    "25006": (
+        StoreError,
+        "the store is not writable: its server allows only to read",
+        "name the server that takes writes with VTAX_STORE",
+    ),
+    "40P01": (
+        StoreBusy,
+        "the store was locked by another process, which waited for this one",
+        "try again",
+    ),
+    "42501": (
+        StoreError,
+        "this user has no right to do that in the store",
+        "log in as a member of vtax_reader or vtax_writer: vtax campaign roles",
+    ),
+    "53100": (StoreError, *_SQLITE_ERRORS["SQLITE_FULL"]),
+    "53300": (
+        StoreBusy,
+        "the server of the store has no connection left for this user",
+        "try again when others have ended",
+    ),
+    "55P03": (
+        StoreBusy,
+        "another process holds a lock in the store for longer than lock_timeout",
+        "try again when it has ended",
+    ),
+    "57014": (
+        StoreBusy,
+        "the server of the store ended a statement that took too long",
+        "try again when it has less to do, or raise its statement_timeout",
+    ),
+}
+_REFUSED = "FATAL:"
+_REFUSED_FOR_NOW = (
+    "too many connections",
+    "remaining connection slots",
+    "starting up",
+    "shutting down",
+    "not accepting connections",
+)
 
 
 def make_engine(place: str | Path) -> Engine:
@@ -266,28 +309,32 @@ def _explained(error: BaseException, url: URL) -> StoreError:
             if known == "SQLITE_BUSY":
                 return StoreBusy(what + _lock_holder(url), where=where, hint=hint)
             return StoreError(what, where=where, hint=hint)
+    if url.get_backend_name() == "postgresql":
+        return _explained_of_server(error, where)
+    return StoreError(f"the store failed: {_first_line(error)}", where=where)
+
+
+def _explained_of_server(error: BaseException, where: str) -> StoreError:
+    """Return what a PostgreSQL server or its driver says; StoreBusy for what may pass."""
     sqlstate = getattr(error, "sqlstate", None) or ""
-    if sqlstate == "53100":  # PostgreSQL: disk_full
-        what, hint = _SQLITE_ERRORS["SQLITE_FULL"]
+    if sqlstate in _POSTGRESQL_ERRORS:
+        kind, what, hint = _POSTGRESQL_ERRORS[sqlstate]
+        return kind(what, where=where, hint=hint)
+    text = _first_line(error)
+    if sqlstate[:2] not in ("", "08", "28", "3D", "57"):
+        return StoreError(f"the store failed: {text}", where=where)
+    what = f"the store cannot be reached: {text}"
+    # a connection that is refused has no sqlstate
+    is_refused = _REFUSED in text or sqlstate[:2] in ("28", "3D")
+    if is_refused and not any(reason in text for reason in _REFUSED_FOR_NOW):
+        hint = "check user, password and database in VTAX_STORE"
         return StoreError(what, where=where, hint=hint)
-    if sqlstate == "25006":  # PostgreSQL: read_only_sql_transaction
-        what, hint = _SQLITE_ERRORS["SQLITE_READONLY"]
-        return StoreError(what, where=where, hint=hint)
-    if sqlstate == "42501":  # PostgreSQL: insufficient_privilege
-        return StoreError(
-            "this user has no right to do that in the store",
-            where=where,
-            hint="log in as a member of vtax_reader or vtax_writer: vtax campaign roles",
-        )
-    if url.get_backend_name() == "postgresql" and (
-        not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")
-    ):
-        return StoreError(
-            f"the store cannot be reached: {str(error).strip()}",
-            where=where,
-            hint="check VTAX_STORE, the server, and the password",
-        )
-    return StoreError(f"the store failed: {str(error).strip()}", where=where)
+    return StoreBusy(what, where=where, hint="try again when the server answers")
+
+
+def _first_line(error: BaseException) -> str:
+    """Return what a driver says, without the statement and the advice below it."""
+    return one_line(str(error).strip().partition("\n")[0], 300)
 
 
 def _lock_holder(url: URL) -> str:
