@@ -160,11 +160,11 @@ def test_figures_of_the_report_are_written_too(tmp_path, set_locale):
     assert {
         "forest",
         "variance",
-        "order-iperf3-throughput",
-        "distribution-iperf3-throughput",
+        "order",
+        "means-iperf3-throughput",
     } <= set(ids)
     assert {path.name for path in tmp_path.glob("out/*")} == {f"tour-1-{each}.svg" for each in ids}
-    drawn = (tmp_path / "out" / "tour-1-order-iperf3-throughput.svg").read_bytes()
+    drawn = (tmp_path / "out" / "tour-1-order.svg").read_bytes()
     assert "@" not in drawn.decode()
     assert any("ordem de execução" in text for text in texts_of_svg(drawn))
 

@@ -185,8 +185,8 @@ def test_every_efficiency_of_the_overview_has_its_interval(page):
 
 def test_every_figure_is_there_without_javascript_too(page):
     figures = page.count("<figure>")
-    # all comparisons, near and far; of each metric means, ratios near and far, order and distribution
-    assert figures == 2 + 2 * 5
+    # all comparisons, near and far; of each metric means, ratios near and far
+    assert figures == 2 + 2 * 3
     assert page.count('<div class="static"><svg') == figures
 
 
@@ -273,10 +273,10 @@ def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store):
     assert arrows(ratios(analysis)) == set()
     assert ("lxc", "◀") in arrows(spec_of(means(analysis), Formatter()))
     page = page_of(analysis)
-    assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 2
+    assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 1
     svg = re.findall(r'<div class="static">(<svg.*?</svg>)', page, re.S)
-    # means, ratios, order (lanes share a range), distribution, and a tool without a trial
-    assert ["◀" in each for each in svg] == [True, False, False, True, False]
+    # means, ratios, and a tool without a trial
+    assert ["◀" in each for each in svg] == [True, False, False]
     store.remove_runs("wide-1")
 
 

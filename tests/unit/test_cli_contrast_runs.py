@@ -81,6 +81,24 @@ def test_every_platform_and_point_that_both_have_is_compared(store):
             assert each.ratio.estimate == pytest.approx(1.10, rel=0.03)
 
 
+def test_both_runs_are_in_one_drawing_of_each_metric_and_in_its_file(store, tmp_path):
+    found = contrast(store, "tour-2", "tour-1")
+    figures = list(document_of(found).figures())
+    assert len(figures) == 2
+    for figure in figures:
+        rows = [row for group in figure.groups for row in group.rows]
+        assert [english(row.label) for row in rows[:2]] == ["native, tour-1", "native, tour-2"]
+        assert all(row.values and row.shown for row in rows)
+    done = CliRunner().invoke(group, ["figures", "tour-2", "tour-1", "-o", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "tour-2-tour-1-means-sysbench-cpu-events.svg",
+        "tour-2-tour-1-means-iperf3-throughput.svg",
+    }
+    assert "qemu-tcg" in (tmp_path / min(names)).read_text()
+
+
 def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store):
     (each,) = (
         c

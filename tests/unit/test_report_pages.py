@@ -56,7 +56,7 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
         r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S
     )
     assert folded
-    assert folded[0].count("<figure>") == 5  # means, ratios near and far, order, distribution
+    assert folded[0].count("<figure>") == 3  # means, ratios near and far
 
 
 def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from a_run import a_run, platform
+from a_run import a_run, begin, platform, trial
 
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.host_load import load_of, minutes_of
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.answers.variance.view import shares_figure
-from vtax.report.document import FigureGroup, FigureRow, RowFigure
+from vtax.report.document import FigureGroup, FigureRow, RowFigure, Warning
 from vtax.report.parts import figures, shared
-from vtax.report.renderers import vega, vega_trials
+from vtax.report.renderers import vega
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import language
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
+from vtax.store.query import Trials
 from vtax.store.store import Store
 
 ENGLISH = Formatter()
@@ -38,8 +40,9 @@ def source(tour_file: Path) -> Source:
 
 def trials(values: list[float], blocks: list[int] | None = None, name: str = "lxc") -> FigureRow:
     places = tuple(range(len(values)))
+    minutes = tuple(map(float, places))
     return FigureRow(
-        name, 1, (0.0, None, None), tuple(blocks or places), tuple(values), positions=places
+        name, 1, (0.0, None, None), tuple(blocks or places), tuple(values), minutes=minutes
     )
 
 
@@ -148,93 +151,124 @@ def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monke
     assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
 
-def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
-    analysis = source.analysis
+def test_trials_are_drawn_when_they_began_as_deviations_from_their_cell(source):
+    analysis, trials = source.analysis, source.data.trials
     section = next(s for s in analysis.primary if len(s.points) == 2)
-    found = figures.order(section, analysis)
-    row = found.rows[0]
+    (found,) = figures.order(source)
+    assert [group.title for group in found.groups] == [shared.title_of(s) for s in analysis.primary]
+    row = found.groups[analysis.primary.index(section)].rows[0]
     own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.label]
     expected = sorted(
         (int(at), float(v / np.median(r.trial_values) - 1))
         for r in own
         for at, v in zip(r.trial_positions, r.trial_values, strict=True)
     )
-    assert [at for at, _ in expected] == list(row.positions)
-    assert [value for _, value in expected] == pytest.approx(list(row.values))
-    stored = dict(
-        zip(source.data.trials.position.tolist(), source.data.trials.block.tolist(), strict=True)
+    began = dict(zip(trials.position.tolist(), trials.started_at.tolist(), strict=True))
+    first = min(began.values())
+    assert list(row.minutes) == pytest.approx([(began[at] - first) / 60 for at, _ in expected])
+    assert list(row.values) == pytest.approx([value for _, value in expected])
+    stored = dict(zip(trials.position.tolist(), trials.block.tolist(), strict=True))
+    assert [stored[at] for at, _ in expected] == list(row.blocks)
+    assert len(found.borders) == len(set(stored.values()) - {-1, 0})
+
+
+def test_a_pause_is_no_time_of_the_run():
+    def at(position: int) -> tuple[float, int]:
+        return (1000.0 + position, 1) if position < 2 else (9e6 + position, 2)
+
+    began = np.array([at(position)[0] for position in range(4)])
+    session = np.array([at(position)[1] for position in range(4)])
+    numbers = np.arange(4)
+    is_so = np.zeros(4, bool)
+    lasted = np.full(4, 0.5)
+    trials = Trials(
+        numbers, numbers, numbers, numbers, numbers, is_so, ~is_so, began, lasted, lasted, session
     )
-    assert [stored[at] for at in row.positions] == list(row.blocks)
+    assert (minutes_of(trials) * 60).tolist() == pytest.approx([0, 1, 1.5, 2.5])
 
 
 def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end():
     values = [0.01, -0.01] * 20 + [0.5]
-    spec = spec_of(
-        made := figure("order", trials(values), trials([0.2, -0.1, 0.0], name="docker")), ENGLISH
+    lanes = (
+        FigureGroup("loud", (trials(values),)),
+        FigureGroup("quiet", (trials([0.2, -0.1, 0.0], name="docker"),)),
     )
-    dots = drawn_values(spec, "circle")
+    load = FigureRow("CPU of other programs", 0, None, values=(0.0, 0.5), minutes=(0.0, 40.0))
+    made = replace(figure("order"), groups=lanes, loads=(load,), borders=(20.0,))
+    spec = spec_of(made, ENGLISH)
+    dots = drawn_values(spec, "point")
     assert len(dots) == 40 + 3
     assert all(abs(dot["y"]) <= 1 for dot in dots if dot["platform"] == "lxc")
     assert all(-4 <= dot["y"] <= -2 for dot in dots if dot["platform"] == "docker")
     ((sign,),) = ([each for each in drawn_values(spec, "text") if "sign" in each],)
-    assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 41)
+    assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 40)
+    loads = [(each["x"], each["low"], each["high"]) for each in drawn_values(spec, "area")]
+    assert loads == [(0.0, -7, -7.0), (40.0, -7, -5.0)]
+    assert {"x": 20.0} in drawn_values(spec, "rule")
     caption = caption_of(made, spec, ENGLISH)
     assert "(▲ ▼) marks what lies outside the axis" in caption
-    assert "its own" not in caption
     labels = [text.replace("\xa0", " ") for text in tick_labels(spec)]
-    assert {"lxc", "+20 %", "−20 %", "docker"} <= set(labels)
-    assert not {"+2.0 %", "−2.0 %"} & set(labels)
+    assert {"loud", "+2.0 %", "−2.0 %", "quiet", "+20 %", "−20 %", "50 %"} <= set(labels)
+    assert {"lxc", "docker"} <= set(labels)
 
 
-def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch):
+def test_more_trials_than_one_can_see_apart_are_a_band():
     random = np.random.default_rng(1)
     many = trials(random.normal(0, 0.01, 5000).tolist(), (np.arange(5000) // 10).tolist())
-    for kind, mark in (("order", "area"), ("distribution", "bar")):
-        spec = spec_of(made := figure(kind, many), ENGLISH)
-        assert drawn_values(spec, "circle") == []
-        assert drawn_values(spec, mark)
-        assert len(json.dumps(spec)) < 25_000
-        assert "every trial" not in caption_of(made, spec, ENGLISH)
-    monkeypatch.setattr(vega_trials, "MAX_TRIALS", 5000)
-    assert len(drawn_values(spec_of(figure("distribution", many), ENGLISH), "circle")) > 4900
-
-
-def test_no_trial_of_a_distribution_is_outside_the_axis():
-    quiet = [trials([0.01, -0.01, 0.0, 0.005], name=name) for name in ("a", "b", "c")]
-    spec = spec_of(
-        figure("distribution", *quiet, trials([0.0, 0.9, -0.9, 0.01], name="loud")), ENGLISH
-    )
-    low, high = next(
-        each["encoding"]["x"]["scale"]["domain"]
-        for each in spec["layer"]
-        if "x" in each["encoding"]
-    )
-    dots = drawn_values(spec, "circle")
-    assert all(low <= dot["value"] <= high for dot in dots)
-    assert len(dots) == 12 + 2
-    assert [
-        (v["platform"], v["text"]) for v in drawn_values(spec, "text") if v["text"] in ("◀", "▶")
-    ] == [
-        ("loud", "◀"),
-        ("loud", "◀"),
-        ("loud", "▶"),
-        ("loud", "▶"),
-    ]
+    spec = spec_of(made := figure("order", many), ENGLISH)
+    assert drawn_values(spec, "point") == []
+    assert drawn_values(spec, "area")
+    assert len(json.dumps(spec)) < 25_000
+    assert "The band has nine in ten trials." in caption_of(made, spec, ENGLISH)
 
 
 def test_a_session_is_marked_where_it_begins(source):
     (first,) = source.analysis.sessions
-    rows = [row for point in source.analysis.primary[0].points for row in point.rows]
     later = replace(first, number=2, blocks=(4, 5, 6, 7))
     changed = replace(source.analysis, sessions=(replace(first, blocks=(0, 1, 2, 3)), later))
-    found = figures.order(changed.primary[0], changed)
-    begins = min(
-        int(row.trial_positions[row.trial_blocks >= 4].min())
-        for row in rows
-        if row.trial_values.size
-    )
+    (found,) = figures.order(Source(source.data, changed, source.store))
+    trials = source.data.trials
+    minutes = minutes_of(trials)
+    begins = float(minutes[trials.block == 4].min())
     assert [(at, ENGLISH.text(text)) for at, text in found.marks] == [(begins, "session 2")]
     assert "session 2" in tick_labels(spec_of(found, ENGLISH))
+
+
+@pytest.mark.parametrize("code", ["", "host-busy", "drift", "few-trials"])
+def test_the_order_of_execution_is_open_where_something_changes_while_a_run_goes_on(source, code):
+    warnings = (Warning(code, "warning", {}),) if code else ()
+    changed = Source(source.data, replace(source.analysis, warnings=warnings), source.store)
+    document = views()["result"].document(changed, Options("report"))
+    (results,) = [part for part in document.parts if part.key == "results"]
+    (section,) = [part for part in results.parts if part.key == "order"]
+    assert section.is_folded == (code not in ("host-busy", "drift"))
+
+
+def test_the_load_of_a_host_is_what_no_guest_of_the_run_used(tmp_path):
+    def counters(busy_s: float) -> dict[tuple[str, str], float]:
+        host = {"cpu_user_s": busy_s, "cpu_system_s": 0.1, "cpu_steal_s": 0.2, "cpu_idle_s": 1.0}
+        counted = {("host", name): value for name, value in host.items()}
+        return {**counted, ("guest", "cpu_user_s"): 9.0, ("layer", "host_cpu_s"): 0.4}
+
+    with Store.open(tmp_path / "runs.sqlite") as store:
+        run = begin(store, "load-1")
+        cell = next(cell for cell in run.cells if cell.benchmark == "sysbench-cpu")
+        for position, busy_s in enumerate((0.3, 1.3)):
+            run.add_trial(
+                trial(
+                    cell,
+                    number=position,
+                    position=position,
+                    started_at=1_700_000_000.0 + 60 * position,
+                    values={"events": 1.0, "latency": 1.0},
+                    counters=counters(busy_s),
+                )
+            )
+        run.finish("finished", "", 1.0)
+        load = load_of(source_of(store, "load-1"))
+    assert load is not None
+    assert load.others.tolist() == pytest.approx([0.0, 1.0 / 2.6])
+    assert load.steal.tolist() == pytest.approx([0.2 / 1.6, 0.2 / 2.6])
 
 
 def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
@@ -259,11 +293,14 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
 def test_axes_have_the_numbers_of_the_language():
     rows = (trials([0.004, -0.004, 0.002, -0.001]),)
     portuguese, english = (
-        set(tick_labels(spec_of(figure("distribution", *rows), formatter)))
+        {
+            text.replace("\xa0", " ")
+            for text in tick_labels(spec_of(figure("order", *rows), formatter))
+        }
         for formatter in (PORTUGUESE, ENGLISH)
     )
-    assert {"−0,2", "0,2"} <= portuguese
-    assert {"−0.2", "0.2"} <= english
+    assert {"−0,40 %", "+0,40 %"} <= portuguese
+    assert {"−0.40 %", "+0.40 %"} <= english
     large = FigureRow("lxc", 1, (40_000.0, 39_000.0, 41_000.0), (0,), (40_000.0,))
     for formatter in (PORTUGUESE, ENGLISH):
         assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +13,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.claims import mapping_of
-from vtax.cli.completion import run_names
+from vtax.cli.completion import run_names, sides
 from vtax.cli.output import existing_store, json_option, notify, print_json, resume_hint
 from vtax.cli.outputs import OutputDirectory
 from vtax.described import values_of
@@ -30,6 +32,7 @@ _FORMATS = ("svg", "pdf", "png")
 
 @click.command("figures")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.argument("other", metavar="[OTHER]", default="", shell_complete=sides)
 @click.option(
     "--only",
     "only",
@@ -64,6 +67,7 @@ _FORMATS = ("svg", "pdf", "png")
 @json_option
 def command(
     run_name: str,
+    other: str,
     only: tuple[str, ...],
     file_format: str,
     output: Path,
@@ -72,8 +76,10 @@ def command(
 ) -> None:
     """Write every figure of RUN (default: the last run) to a file, RUN-ID.FORMAT.
 
-    They are those of `vtax report`: all comparisons, means, ratios, trials in the order of execution and by cell,
-    metrics over the time within trials, latencies, shares of the variance.
+    They are those of `vtax report`: all comparisons, means, ratios, trials in the order of execution, metrics over
+    the time within trials, latencies, shares of the variance.
+
+    With OTHER they are those of `vtax compare RUN OTHER`: the means of both, beside each other.
 
     If the study repeats a publication, its figures and tables come first. The left side shows the statistic of the
     publication, the right side means with intervals over blocks. A figure whose platform is not in the run is not
@@ -82,16 +88,76 @@ def command(
     \b
       vtax figures tour-1 --only forest --format pdf
       vtax figures urschei2007-1 --only figure-3 --map xen-pv=docker
+      vtax figures tour-1 tour-2
     """
-    from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import Formatter
     from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import of_reader
     from vtax.report.views.paper_figures import exported
 
-    store = existing_store()
-    source, formatter = source_of(store, run_name), Formatter(of_reader())
-    analysis, mapping = source.analysis, mapping_of(mapped)
+    store, mapping = existing_store(), mapping_of(mapped)
+    if other:
+        if mapping:
+            hint = "vtax figures RUN --map THERE=HERE"
+            raise BadInput("--map is of the figures of one run", where="--map", hint=hint)
+        chosen = _of_comparison(store, run_name, other, only)
+    else:
+        chosen = _of_run(store, run_name, mapping, only)
+    analysis, left_out = chosen.analysis, chosen.left_out
+    written = _write(chosen.figures, chosen.name, Formatter(of_reader()), file_format, output)
+    for key, why in (entry.values() for entry in left_out):
+        notify(f"{key}: {why}")
+    if as_json:
+        values = plain(values_of(exported(chosen.drawings, analysis)))
+        print_json(
+            {
+                "schema": "vtax.figures/1",
+                "run": analysis.name,
+                "study": analysis.study,
+                "format": file_format,
+                "written": written,
+                "not_written": left_out,
+                **values,
+            }
+        )
+        return
+    for entry in written:
+        click.echo(entry["path"])
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Figures to write. name: begins every file. left_out: id and reason of figures without a value."""
+
+    name: str
+    analysis: Analysis
+    figures: Mapping[str, Figure]
+    drawings: Sequence[Drawing] = ()
+    left_out: Sequence[Mapping[str, str]] = ()
+
+
+def _of_comparison(store: Store, treatment: str, baseline: str, only: Sequence[str]) -> _Chosen:
+    """Return the figures of two sides. Raises BadInput for sides, or ids, that are not there."""
+    from vtax.report.answers.compare.compute import contrast
+    from vtax.report.answers.compare.show import document_of
+    from vtax.report.renderers.figures import id_of
+
+    contrasts = contrast(store, treatment, baseline)
+    figures = {id_of(figure): figure for figure in document_of(contrasts).figures()}
+    name = re.sub(r"[^A-Za-z0-9.=-]+", "-", f"{treatment}-{baseline}")
+    _refuse_unknown(only, list(figures), f"{treatment}, {baseline}")
+    kept = {key: figure for key, figure in figures.items() if key in (only or figures)}
+    return _Chosen(name, contrasts.treatment.analysis, kept)
+
+
+def _of_run(
+    store: Store, run_name: str, mapping: Mapping[str, str], only: Sequence[str]
+) -> _Chosen:
+    """Return the figures of a publication, then those of the report. Raises BadInput where one cannot be drawn."""
+    from vtax.report.analysis.source import source_of
+
+    source = source_of(store, run_name)
+    analysis = source.analysis
     drawings = _drawings(source, mapping, store)
     published = [drawing.figure.id for drawing in drawings]
     of_report: dict[str, Figure] = {}
@@ -108,25 +174,7 @@ def command(
     for key, figure in of_report.items():
         if key in wanted and key not in published:
             figures[key] = figure
-    written = _write(figures, analysis.name, formatter, file_format, output)
-    for key, why in (entry.values() for entry in left_out):
-        notify(f"{key}: {why}")
-    if as_json:
-        values = plain(values_of(exported(drawings, analysis)))
-        print_json(
-            {
-                "schema": "vtax.figures/1",
-                "run": analysis.name,
-                "study": analysis.study,
-                "format": file_format,
-                "written": written,
-                "not_written": left_out,
-                **values,
-            }
-        )
-        return
-    for entry in written:
-        click.echo(entry["path"])
+    return _Chosen(analysis.name, analysis, figures, drawings, left_out)
 
 
 def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Sequence[Drawing]:

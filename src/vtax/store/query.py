@@ -309,6 +309,17 @@ def block_counters(
     return by_counter
 
 
+def trial_counters(
+    engine: Engine, trials: Collection[int], names: Collection[str]
+) -> list[tuple[int, str, str, float]]:
+    """Return (trial id, place, name, value) of the counters with these names in these trials. Raises StoreError."""
+    columns = schema.counter.c
+    query = select(columns.trial_id, columns.place, columns.name, columns.value)
+    query = query.where(columns.trial_id.in_(trials), columns.name.in_(names))
+    with reading_rows(engine) as connection:
+        return [tuple(row) for row in fetch(connection, query)]
+
+
 def _counted(run: RunHandle, *columns: Any) -> Select[Any]:
     """Return the query of columns of counters, cells and trials, of those trials that went well, warm-up left out."""
     trial, cell, counter = schema.trial, schema.cell, schema.counter

@@ -27,7 +27,7 @@ class FigureRow:
     """An estimate with its interval, and values: one per block, or as the kind of the figure says.
 
     shown: None for a name alone. start: where the bar of a waterfall begins. blocks: of the values, from 0.
-    positions: of the values in the run, from 0. verdict: None for an interval that is not drawn by its word.
+    minutes: of the values in the run. verdict: None for an interval that is not drawn by its word.
     """
 
     label: Inline
@@ -36,7 +36,7 @@ class FigureRow:
     blocks: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
     text: Inline = ""
-    positions: tuple[int, ...] = ()
+    minutes: tuple[float, ...] = ()
     verdict: str | None = None
     start: float | None = None
 
@@ -54,14 +54,15 @@ class RowFigure(_Figure):
     """Rows in groups, along one axis.
 
     kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. `order` has a
-    value for every trial over its position in the run, `distribution` the same by block, both relative to what is
-    usual in the cell (0.02 is 2 % more). `waterfall` are steps that begin where the one before ends. `shares` are
-    parts of a whole that have the names `parts`. value_title, interval_title: of what a value and an interval show.
-    margin: of the band. baseline: of the ratios. marks: of `order`, positions at which something else begins, with a
-    name. dots: what each value is of. Notes have no full stop.
+    lane for each group with a value for every trial over the minutes of the run, relative to what is usual in the
+    cell (0.02 is 2 % more), and the rows of `loads` below them, from zero. `waterfall` are steps that begin where the
+    one before ends. `shares` are parts of a whole that have the names `parts`. value_title, interval_title: of what a
+    value and an interval show. margin: of the band. baseline: of the ratios. marks: of `order`, minutes at which
+    something else begins, with a name; borders: those at which a block does. dots: what each value is of. Notes have
+    no full stop.
     """
 
-    kind: Literal["values", "ratios", "order", "distribution", "shares", "waterfall"]
+    kind: Literal["values", "ratios", "order", "shares", "waterfall"]
     axis: Inline
     groups: tuple[FigureGroup, ...]
     value_title: Inline
@@ -70,7 +71,9 @@ class RowFigure(_Figure):
     margin: float = 0.0
     baseline: Inline = ""
     parts: tuple[Inline, ...] = ()
-    marks: tuple[tuple[int, Inline], ...] = ()
+    marks: tuple[tuple[float, Inline], ...] = ()
+    borders: tuple[float, ...] = ()
+    loads: tuple[FigureRow, ...] = ()
     dots: Literal["block", "host"] = "block"
 
     @property

@@ -1,10 +1,11 @@
-"""The figures of a metric as data: its means, its ratios to the baseline, and its trials in order and by block."""
+"""The figures of a result as data: means and ratios of each metric, all comparisons, and all trials over the time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ import numpy as np
 from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
-from vtax.report.document import joined, msg, plural
+from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.host_load import load_of, minutes_of
+from vtax.report.analysis.source import Source
+from vtax.report.document import joined, levels_of, msg, plural
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
@@ -20,7 +24,8 @@ from vtax.stats.ratio import Ratio
 
 FAR = 1.5  # factor from the baseline
 MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
-_FEWEST = 3  # trials of a cell that have an order and a distribution
+_FEWEST = 3  # trials of a cell that have an order
+_LEAST_LOAD = 0.005  # of the CPU time of the host, that is drawn
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
@@ -30,9 +35,6 @@ def figures_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     for found in (ratios(section, analysis), ratios(section, analysis, is_far=True)):
         if found.rows:
             yield found
-    if any(map(_has_trials, section.rows)):
-        yield order(section, analysis)
-        yield distribution(section, analysis)
 
 
 def means(section: Section, analysis: Analysis) -> doc.RowFigure:
@@ -40,14 +42,7 @@ def means(section: Section, analysis: Analysis) -> doc.RowFigure:
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
     def row_of(row: Row, _: ResultPoint) -> doc.FigureRow:
-        blank = _blank(row, analysis)
-        if row.summary is None:
-            return blank
-        s = row.summary
-        low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
-        text = doc.Mean(s.mean, (s.high - s.low) / 2, scale, "both", row.step)
-        blocks, values = tuple(row.blocks.tolist()), tuple(row.block_means.tolist())
-        return replace(blank, shown=(s.mean, low, high), blocks=blocks, values=values, text=text)
+        return _mean_row(_blank(row, analysis), row, scale)
 
     return doc.RowFigure(
         "values",
@@ -64,6 +59,17 @@ def means(section: Section, analysis: Analysis) -> doc.RowFigure:
         msg("mean, {level} interval", level=analysis.level),
         scale,
     )
+
+
+def _mean_row(blank: doc.FigureRow, row: Row, scale: doc.Scale) -> doc.FigureRow:
+    """Return a name with the mean of a row, its interval and its blocks; the name alone without a mean."""
+    if row.summary is None:
+        return blank
+    s = row.summary
+    low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
+    text = doc.Mean(s.mean, (s.high - s.low) / 2, scale, "both", row.step)
+    blocks, values = tuple(row.blocks.tolist()), tuple(row.block_means.tolist())
+    return replace(blank, shown=(s.mean, low, high), blocks=blocks, values=values, text=text)
 
 
 def ratios(section: Section, analysis: Analysis, *, is_far: bool = False) -> doc.RowFigure:
@@ -115,40 +121,103 @@ def ratios(section: Section, analysis: Analysis, *, is_far: bool = False) -> doc
     )
 
 
-def order(section: Section, analysis: Analysis) -> doc.RowFigure:
-    """Return every trial as deviation from the median of its cell, over its position in the run."""
-    of_platform: dict[str, list[Row]] = {}
-    for row in filter(_has_trials, section.rows):
-        of_platform.setdefault(row.platform.name, []).append(row)
-    return doc.RowFigure(
+def order(source: Source) -> Iterator[doc.RowFigure]:
+    """Yield every trial of the primary metrics over the minutes of the run, above the load of the host.
+
+    Trials are deviations from the median of their cell, in a lane for each metric. Nothing without cells that have
+    several.
+    """
+    analysis, trials = source.analysis, source.whole.data.trials
+    sections = [each for each in analysis.primary if any(map(_has_trials, each.rows))]
+    if not sections or not trials.id.size:
+        return
+    minutes = dict(zip(trials.position.tolist(), minutes_of(trials).tolist(), strict=True))
+    began: dict[int, float] = {}
+    for block, position in zip(trials.block.tolist(), trials.position.tolist(), strict=True):
+        began[block] = min(began.get(block, math.inf), minutes[position])
+    sessions = [session for session in analysis.sessions[1:] if session.blocks]
+    loads = tuple(_loads(source))
+    caption = msg(
+        "Trials over the time of the run, as deviations from the median of their cell, with the means of blocks as lines"
+    )
+    if loads:
+        caption = msg(
+            "{figure}; below them, what other programs and the outer host took of the host's CPU time during trials",
+            figure=caption,
+        )
+    yield doc.RowFigure(
         "order",
-        f"order {section.name}",
-        msg("{title}: every trial in the order of execution", title=shared.title_of(section)),
-        (msg("Trials in the order of execution, as deviations from the median of their cell"),),
-        msg("trial of the run, in the order of execution"),
-        (doc.FigureGroup("", tuple(_deviations(rows, analysis) for rows in of_platform.values())),),
+        "order",
+        msg("Every trial in the order of execution"),
+        (caption,),
+        msg("minutes of the run, without pauses"),
+        tuple(_lane(section, minutes, analysis) for section in sections),
         msg("deviation"),
         msg("deviation"),
-        marks=_sessions(analysis, section),
+        marks=tuple(
+            (began[session.blocks[0]], msg("session {number}", number=str(session.number)))
+            for session in sessions
+        ),
+        borders=tuple(at for block, at in sorted(began.items()) if block > 0),
+        loads=loads,
     )
 
 
-def distribution(section: Section, analysis: Analysis) -> doc.RowFigure:
-    """Return every trial of every cell, relative to the median of the cell."""
+def _lane(section: Section, minutes: Mapping[int, float], analysis: Analysis) -> doc.FigureGroup:
+    """Return the trials of a metric, a row for each platform."""
+    of_platform: dict[str, list[Row]] = {}
+    for row in filter(_has_trials, section.rows):
+        of_platform.setdefault(row.platform.name, []).append(row)
+    rows = tuple(_deviations(rows, minutes, analysis) for rows in of_platform.values())
+    return doc.FigureGroup(shared.title_of(section), rows)
+
+
+def _loads(source: Source) -> Iterator[doc.FigureRow]:
+    """Yield what others used of the host, and what the outer host took away where it took something."""
+    load = load_of(source)
+    if load is None:
+        return
+    minutes = tuple(load.minutes.tolist())
+    found = (msg("CPU of other programs"), load.others), (msg("CPU steal"), load.steal)
+    for name, values in found:
+        if values.max() >= _LEAST_LOAD:
+            shares = tuple(values.tolist())
+            yield doc.FigureRow(name, 0, None, values=shares, minutes=minutes)
+
+
+def means_of_sides(compared: Sequence[Compared], found: Contrasts) -> doc.RowFigure:
+    """Return the means of both sides beside each other, with a value per block. compared: of one metric."""
+    section = compared[0].section
+    scale, level = shared.scale_of(section), doc.Share(found.confidence, "declared")
+    groups = []
+    for levels, of_point in groupby(compared, key=lambda each: each.levels):
+        rows = []
+        for each in of_point:
+            for colour, (side, row) in enumerate(
+                ((found.baseline, each.baseline), (found.treatment, each.treatment))
+            ):
+                label: doc.Inline = side.text
+                if found.treatment.is_run:
+                    label = joined([shared.platform_of(row.platform), side.name])
+                rows.append(_mean_row(doc.FigureRow(label, colour, None), row, scale))
+        title = doc.Factor(levels_of(levels)) if levels else ""
+        groups.append(doc.FigureGroup(title, tuple(rows)))
     return doc.RowFigure(
-        "distribution",
-        f"distribution {section.name}",
-        msg("{title}: distribution of the trials of every cell", title=shared.title_of(section)),
-        (msg("Trials of every cell, as deviations from its median"),),
-        msg("deviation from the median of the cell (%)"),
-        _groups(
-            section,
-            lambda row, _: (
-                _deviations([row], analysis) if _has_trials(row) else _blank(row, analysis)
-            ),
+        "values",
+        f"means {section.name}",
+        msg(
+            "{title}: means of {treatment} and {baseline}, {level} interval and every block",
+            title=shared.title_of(section),
+            treatment=found.treatment.text,
+            baseline=found.baseline.text,
+            level=level,
         ),
-        msg("deviation"),
-        msg("deviation"),
+        (msg("Mean with its {level} interval", level=level),),
+        joined([shared.metric_of(section), unit_of(scale.unit)]),
+        tuple(groups),
+        msg("value"),
+        msg("mean, {level} interval", level=level),
+        scale,
     )
 
 
@@ -218,8 +287,8 @@ def _has_trials(row: Row) -> bool:
     return row.trial_values.size >= _FEWEST and bool(np.median(row.trial_values) > 0)
 
 
-def _deviations(rows: list[Row], analysis: Analysis) -> doc.FigureRow:
-    """Return all trials of cells of one platform, by their position; 0.02 is 2 % above the median of the cell."""
+def _deviations(rows: list[Row], minutes: Mapping[int, float], analysis: Analysis) -> doc.FigureRow:
+    """Return all trials of cells of one platform, in their order; 0.02 is 2 % above the median of the cell."""
     values = np.concatenate([row.trial_values / np.median(row.trial_values) - 1 for row in rows])
     blocks = np.concatenate([row.trial_blocks for row in rows])
     positions = np.concatenate([row.trial_positions for row in rows])
@@ -229,23 +298,8 @@ def _deviations(rows: list[Row], analysis: Analysis) -> doc.FigureRow:
         shown=(0.0, None, None),
         blocks=tuple(blocks[run_order].tolist()),
         values=tuple(values[run_order].tolist()),
-        positions=tuple(positions[run_order].tolist()),
+        minutes=tuple(minutes[position] for position in positions[run_order].tolist()),
     )
-
-
-def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, doc.Inline], ...]:
-    """Return where each session after the first begins: its number, at the first of its trials that is shown."""
-    if len(analysis.sessions) < 2:
-        return ()
-    shown = [row for row in section.rows if _has_trials(row)]
-    blocks = np.concatenate([row.trial_blocks for row in shown])
-    positions = np.concatenate([row.trial_positions for row in shown])
-    found: list[tuple[int, doc.Inline]] = []
-    for session in analysis.sessions[1:]:
-        here = positions[np.isin(blocks, session.blocks)]
-        if here.size:
-            found.append((int(here.min()), msg("session {number}", number=str(session.number))))
-    return tuple(found)
 
 
 def forest(analysis: Analysis) -> Iterator[doc.Part]:

@@ -13,14 +13,13 @@ from vtax.report.renderers.charts import PRINT_FONT, chart_spec
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega_shares import shares
 from vtax.report.renderers.vega_steps import waterfall
-from vtax.report.renderers.vega_trials import distribution, has_too_many_trials, order
+from vtax.report.renderers.vega_trials import has_too_many_trials, order
 
 _WIDTH = 430  # pixels
 _KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], vega.Spec]] = {
     "values": vega.values,
     "ratios": vega.ratios,
     "order": order,
-    "distribution": distribution,
     "shares": shares,
     "waterfall": waterfall,
 }
@@ -81,6 +80,8 @@ def caption_of(figure: doc.RowFigure, spec: vega.Spec, formatter: Formatter) -> 
     sentences: list[doc.Inline] = [joined([caption, "."], "")]
     if more := _what_stands_for_values(figure):
         sentences = [msg("{figure}, {blocks}.", figure=caption, blocks=more)]
+    if figure.kind == "order" and has_too_many_trials(figure):
+        sentences.append(msg("The band has nine in ten trials."))
     if vega.marks_what_lies_outside(spec):
         signs = "▲ ▼" if figure.kind == "order" else "◀ ▶"
         sentences.append(msg("An arrow ({signs}) marks what lies outside the axis.", signs=signs))
@@ -89,20 +90,8 @@ def caption_of(figure: doc.RowFigure, spec: vega.Spec, formatter: Formatter) -> 
 
 def _what_stands_for_values(figure: doc.RowFigure) -> doc.Inline:
     """Return how a figure shows single values; empty for one without."""
-    if figure.kind == "shares" or not any(row.values for row in figure.rows):
+    if figure.kind in ("shares", "order") or not any(row.values for row in figure.rows):
         return ""
-    if figure.kind == "order":
-        line = msg("with the means of blocks as a line")
-        band = msg(
-            "with the range of nine in ten trials as a band, and the means of blocks as a line"
-        )
-        return band if has_too_many_trials(figure) else line
-    if figure.kind == "distribution":
-        box = msg("with the median and quartiles of all trials, and their range as a line")
-        dots = msg(
-            "a dot for every trial, those of the first block on top, with their median and quartiles"
-        )
-        return box if has_too_many_trials(figure) else dots
     if figure.dots == "host":
         is_dense = vega.has_too_many_dots(figure)
         return (

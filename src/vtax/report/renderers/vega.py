@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -35,14 +35,13 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
 GREY = "#7F8790"
 MAX_DOTS = 3000
-_STEP, _TALL_STEP = 26, 32  # pixels of a row, and of one with two lines
-_LINE = 14  # of a label of two
+_STEP, _BETWEEN_LABELS = 26, 4  # pixels of a row, and between the labels of two
+LINE_PX = 14  # of a label of several
 BAR_PX, _BOX_PX = 18, 8  # not shares of the row: offsets of dots have a scale that is no band
 _HEADING_CHARS = 44
-_LABEL_LIMIT_PX = 150
+_LABEL_CHARS = 22
 _CHARACTER_PX = 6.6
 _TITLE_CHARS = 36
-_SHORT_LABEL = 20  # characters, which hardly ever reach the limit
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _MEASURED_FONT = "Liberation Sans"  # vl-convert brings it, and measures it in a quarter of the time of DejaVu Sans
@@ -500,10 +499,9 @@ def frame(
         if name.startswith("h")
     ]
     lines = {
-        name: text.replace(" (", "\n(", 1).split("\n") if name.startswith("r") else ""
-        for name, text in labels.items()
+        name: label_lines(text) if name.startswith("r") else [""] for name, text in labels.items()
     }
-    tall = [name for name, each in lines.items() if len(each) > 1]
+    most = max(map(len, lines.values()), default=1)
     longest = max((len(line) for each in lines.values() for line in each), default=0)
     y = {
         "scale": {"domain": list(labels)},
@@ -512,11 +510,7 @@ def frame(
             "domain": False,
             "ticks": False,
             "labelPadding": 8,
-            "labelLimit": _LABEL_LIMIT_PX
-            if longest > _SHORT_LABEL
-            else 0,  # a check takes a tenth of the time
-            "labelExpr": f"({json.dumps(lines)})[datum.value]",
-            **lines_apart(tall),
+            **labels_in_lines(lines),
         },
     }
     if headings:  # over the labels too, whose room they begin in
@@ -531,22 +525,34 @@ def frame(
             "lineHeight": 13,
             "dy": up,
         }
-        start = -min(longest * _CHARACTER_PX, _LABEL_LIMIT_PX)
+        start = -longest * _CHARACTER_PX
         layers = [
             *layers,
             layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[]),
         ]
     for number, each in enumerate(each for each in layers if "y" in each["encoding"]):
         each["encoding"]["y"] |= y if number == 0 else {"axis": {"title": None}}
-    return plot(layers, len(labels) * (_TALL_STEP if tall else _STEP), description, formatter)
+    step = max(_STEP, most * LINE_PX + _BETWEEN_LABELS)
+    return plot(layers, len(labels) * step, description, formatter)
 
 
-def lines_apart(two: list[Any]) -> Spec:
-    """Return how labels of an axis stand whose second line would touch the first. two: places of those with two."""
-    up = {"test": f"indexof({json.dumps(two)}, datum.value) >= 0", "value": -_LINE / 2}
+def label_lines(text: str) -> list[str]:
+    """Return a label in lines that fit beside a narrow figure; marks of a platform begin a line."""
+    parts = text.replace(" (", "\n(", 1).split("\n")
+    return [line for part in parts for line in textwrap.wrap(part, _LABEL_CHARS) or [""]]
+
+
+def labels_in_lines(lines: Mapping[Any, Sequence[str]]) -> Spec:
+    """Return what an axis is to have for labels of several lines, uncut, their middle at their place.
+
+    lines: of each place of the axis.
+    """
+    offsets = {place: -(len(each) - 1) * LINE_PX / 2 for place, each in lines.items()}
     return {
-        "labelLineHeight": _LINE,
-        **({"labelOffset": {"value": 0, "condition": up}} if two else {}),
+        "labelLimit": 0,
+        "labelLineHeight": LINE_PX,
+        "labelExpr": f"({json.dumps(lines)})[datum.value]",
+        "labelOffset": {"expr": f"({json.dumps(offsets)})[datum.value]"},
     }
 
 

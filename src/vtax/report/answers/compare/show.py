@@ -15,6 +15,7 @@ from vtax.report.answers.compare.show_answer import answer_of, next_of
 from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
+from vtax.report.parts.figures import means_of_sides
 from vtax.report.parts.result_table import result_table
 from vtax.stats.ratio import Ratio as Estimate
 from vtax.store.records import CellRecord
@@ -34,7 +35,7 @@ def document_of(found: Contrasts) -> doc.Document:
         parts.append(
             doc.Titled(
                 shared.title_of(section),
-                (table_of(here, found),),
+                (table_of(here, found), means_of_sides(here, found)),
                 subtitle=shared.subtitle_of(section),
             )
         )

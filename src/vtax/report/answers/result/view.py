@@ -33,7 +33,7 @@ from vtax.report.document import (
     styled,
 )
 from vtax.report.parts import shared, typical
-from vtax.report.parts.figures import figures_of, forest
+from vtax.report.parts.figures import figures_of, forest, order
 from vtax.report.parts.first_screen import (
     also_differs_line,
     answer_line,
@@ -51,6 +51,10 @@ _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
 _MOST_COLUMNS = 6  # of a terminal's matrix
 _MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_LADDERS = 2  # whose tables stand in the answer
+_OF_TIME = frozenset(
+    {"drift", "drift-of-cells", "drift-of-cells-between", "host-busy", "host-steal"}
+)
+"""Warnings of what changes while a run goes on."""
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
@@ -191,7 +195,7 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
         )
         return
     others = [section for section in analysis.sections if not section.is_answer]
-    parts: list[doc.Part] = list(forest(analysis))
+    parts: list[doc.Part] = [*forest(analysis), *_order(source)]
     parts += [_section(section, source, options) for section in _beside(analysis)]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
@@ -199,6 +203,14 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
             doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True)
         )
     yield doc.Titled(msg("Results"), tuple(parts), key="results")
+
+
+def _order(source: Source) -> Iterator[doc.Titled]:
+    """Yield the trials over the time of the run: at once where they drift or the host was busy, else on demand."""
+    is_calm = not any(warning.code in _OF_TIME for warning in source.analysis.warnings)
+    for figure in order(source):
+        title = msg("Order of execution")
+        yield doc.Titled(title, (figure,), key="order", is_folded=is_calm)
 
 
 def _shown_sections(analysis: Analysis, options: Options) -> Sequence[Section]:
