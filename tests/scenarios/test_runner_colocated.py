@@ -196,8 +196,7 @@ def test_a_neighbour_that_stops_loading_fails_the_trial(
             {"name": "wired", "topology": "guest-to-guest", "guests": [2]},
             "a number of guests of its own",
         ),
-        ({"name": "start", "neighbour": ["none"]}, "one after the other"),
-        ({"name": "start", "guests": [2]}, "one after the other"),
+        ({"name": "start", "neighbour": ["none"]}, "starts guests of its own"),
     ],
 )
 def test_what_has_no_meaning_is_refused(driver, table, words):

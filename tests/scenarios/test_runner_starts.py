@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from itertools import count
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from scripted import ProcessGuest, ScriptedOptions, executed, plan_of, study
 
 from vtax.errors import BadInput, PlatformError
 from vtax.host import page_cache
+from vtax.host.guest_memory import GuestMemory
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
@@ -17,6 +21,7 @@ from vtax.report.analysis.source import source_of
 from vtax.report.answers.pivot.compute import Axes, PivotCell, pivot
 from vtax.report.answers.pivot.values import Quantity
 from vtax.store.query import load, samples
+from vtax.study.load import LoadedStudy
 
 BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": ["warm", "cold"]}}
 
@@ -99,6 +104,84 @@ def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, h
     )
     data = load(store.engine, executed(plan_of(declared | {"design": {"blocks": 1}}), store, home))
     assert [failure.error for failure in data.failures] == ["no memory for a guest"]
+    assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def bursts(guests: int, **parameters: float) -> LoadedStudy:
+    table = {"name": "start", "parameters": {"repetitions": 2, **parameters}, "guests": [guests]}
+    return study(platforms=["native"], design={"blocks": 1}, benchmark=[table])
+
+
+def test_guests_at_once_are_all_there_before_the_first_one_ends(driver, store, home, monkeypatch):
+    account = GuestMemory(pss_bytes=3 << 20, cgroup_bytes=None)
+    monkeypatch.setattr(ProcessGuest, "host_memory", lambda _: account, raising=False)
+    run = executed(plan_of(bursts(3)), store, home)
+    data = load(store.engine, run)
+    assert [failure.error for failure in data.failures] == []
+    assert len(driver.started) == 1 + 1 + 2 * 3  # audited, to warm up, and two bursts of three
+    assert len({guest.process.pid for guest in driver.started}) == len(driver.started)
+    names = [data.run.metrics[metric].name for metric in data.measurements.metric]
+    measured = dict(zip(names, data.measurements.value.tolist(), strict=True))
+    assert measured["started"] == 100
+    assert measured["memory_pss"] == 3.0
+    assert measured["server_answer_p99"] >= measured["server_answer"]
+    (kept,) = samples(store.engine, run).values()
+    assert len(kept["server_answer"]) == 6
+    assert all(guest.process.poll() is not None for guest in driver.started)
+    assert list(home.guests.iterdir()) == []
+
+
+def test_guests_that_start_at_once_meet_and_staggered_ones_come_in_turn(driver, store, home):
+    requested: list[float] = []
+    start, together = driver.start, Barrier(3, timeout=20)
+
+    def meets(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        requested.append(time.monotonic())
+        if len(requested) > 2:
+            together.wait()
+        return start(options, spec)
+
+    driver.start = meets
+    data = load(store.engine, executed(plan_of(bursts(3, stagger_s=0.1)), store, home))
+    assert data.failures == ()
+    for first in (2, 5):
+        moments = sorted(requested[first : first + 3])
+        assert moments[1] - moments[0] > 0.08
+        assert moments[2] - moments[1] > 0.08
+
+
+def test_of_guests_at_once_one_that_fails_lowers_the_share_and_leaves_nothing(driver, store, home):
+    start, calls = driver.start, count(1)
+
+    def fourth_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if next(calls) == 4:
+            raise PlatformError("no memory for a guest")
+        return start(options, spec)
+
+    driver.start = fourth_fails
+    data = load(store.engine, executed(plan_of(bursts(2)), store, home))
+    assert data.failures == ()
+    notes = [warning.note for warning in data.warnings if warning.code == "starts-failed"]
+    assert notes == [Note("starts-failed", failed=1, total=4, reason="no memory for a guest")]
+    assert all(guest.process.poll() is not None for guest in driver.started)
+    assert list(home.guests.iterdir()) == []
+
+
+def test_what_nobody_foresaw_in_one_of_them_fails_the_trial_after_all_have_ended(
+    driver, store, home
+):
+    start, calls = driver.start, count(1)
+
+    def third_breaks(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if next(calls) == 3:
+            raise KeyError("cpus")
+        time.sleep(0.05)
+        return start(options, spec)
+
+    driver.start = third_breaks
+    data = load(store.engine, executed(plan_of(bursts(3)), store, home))
+    assert ["KeyError" in failure.error for failure in data.failures] == [True]
+    assert len(driver.started) == 1 + 1 + 2
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 

@@ -426,7 +426,8 @@ class Benchmark(ABC):
         by the CPU it saw. Platforms that differ in one are a warning of the run.
     stages: of a benchmark of starting guests, whose stages the runner times, in their order, each with its metric. The
         runner runs its command in each guest, and its `parse` reads what the runner writes as the output of role
-        `single`: a JSON object a line and start, stage -> seconds since the request.
+        `single`: a line a repetition, with a JSON list of the guests that started at once. Each is an object,
+        stage -> seconds since the request, or `error` -> why it did not start, where others did.
     load: parameters that load it more the larger they are. Reports draw latencies over them.
     counts: the parameter that says how much a trial does, of a tool that takes no fraction of a second, so that a study
         may ask for trials of equal time (`trial_time`). Where the parameters decide it, see the method `counted`.
@@ -492,8 +493,12 @@ class Benchmark(ABC):
         return False
 
     def repetitions(self, parameters: Any) -> int:
-        """Return, of a benchmark with stages, the number of guests of a trial, one after the other."""
+        """Return, of a benchmark with stages, how often a trial starts a guest, or all that start at once."""
         return 1
+
+    def stagger_s(self, parameters: Any) -> float:
+        """Return, of a benchmark with stages, the time from one request to the next of guests that start at once."""
+        return 0.0
 
     @abstractmethod
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:

@@ -1,7 +1,8 @@
 """start: how long a platform takes from the request for a guest until a server in that guest answers.
 
-Measures starts of fresh guests, one after the other and nothing else running, on the controller's clock. Every stage
-counts from the request, before anything of the guest exists:
+Measures starts of fresh guests, one after the other and nothing else running, on the controller's clock. With
+`guests = [1, 8]` beside the benchmark's name so many are requested at once, or `stagger_s` one after the other, as a
+service does that gives each caller a guest. Every stage counts from the request, before anything of the guest exists:
 
 - `executing`: its first process runs (containers, native) or its first instruction may run (virtual machines).
   Containers are looked for every 1 to 10 ms. Absent where the platform does not show it.
@@ -11,13 +12,16 @@ counts from the request, before anything of the guest exists:
 `host_faults` are those of all processes of the guest on the host until that answer, where their cgroup counts them:
 of a machine that is restored from a snapshot, the pages of its memory that it needed so far.
 
-The figure of a trial is the median of its starts; `vtax show --value p99 --cols metric --all --benchmark start`
-has that percentile of all starts of a run.
+The figure of a trial is the median of its starts; `server_answer_p95` and `server_answer_p99` are of all starts of a
+block, and `vtax show --value p99 --cols metric --all --benchmark start` has that percentile of all starts of a run. A
+guest that does not start fails its trial; of several at once it lowers `started`, a warning says why, and the times are
+those of the others.
 
 It does not measure: building or copying the image, which every guest shares; starting a daemon that runs already;
 joining a network; services of a full init system.
 
-Known traps: `image = "cold"` drops the image's file data from the host's page cache before every start, not the
+Known traps: of many guests at once the times hold their waiting for CPUs, and for the one process that requests
+them. `image = "cold"` drops the image's file data from the host's page cache before every start or burst, not the
 kernel's inode and dentry caches, and not the files of the host's runtime (podman, qemu). What could not be dropped is
 a warning. A guest boots the image's own init, which is smaller than a distribution's.
 """
@@ -25,7 +29,9 @@ a warning. A guest boots the image's own init, which is smaller than a distribut
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import Field
@@ -39,11 +45,14 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    Tail,
     register_benchmark,
 )
+from vtax.benchmarks.histograms import from_counts, percentile
 from vtax.errors import BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 _SERVER = """
 import os, socket, sys
@@ -83,7 +92,13 @@ class StartParameters(Parameters):
         "untimed start before the first",
     )
     repetitions: int = Field(
-        10, ge=2, le=MAX_SAMPLES, description="guests started in a trial, one after the other"
+        10,
+        ge=2,
+        le=MAX_SAMPLES,
+        description="starts in a trial, one after the other: of a guest, or of all guests at once",
+    )
+    stagger_s: float = Field(
+        0.0, ge=0, le=60, description="seconds between the requests of guests that start at once"
     )
 
 
@@ -98,6 +113,21 @@ class Start(Benchmark):
     work = None  # nothing is counted around starts
     metrics: Sequence[Metric] = (
         Metric("server_answer", "s", "lower", "request to first answer of a server", primary=True),
+        Metric(
+            "server_answer_p95",
+            "s",
+            "lower",
+            "95th percentile of the first answers of servers",
+            tail=Tail("server_answer", 0.95),
+        ),
+        Metric(
+            "server_answer_p99",
+            "s",
+            "lower",
+            "99th percentile of the first answers of servers",
+            tail=Tail("server_answer", 0.99),
+        ),
+        Metric("started", "%", "higher", "guests whose server answered, of those requested"),
         Metric("agent_ready", "s", "lower", "request to agent ready"),
         Metric("executing", "s", "lower", "request to first process or instruction"),
         Metric("host_faults", "faults", "lower", "page faults on the host until the first answer"),
@@ -111,6 +141,9 @@ class Start(Benchmark):
     def repetitions(self, parameters: StartParameters) -> int:
         return parameters.repetitions
 
+    def stagger_s(self, parameters: StartParameters) -> float:
+        return parameters.stagger_s
+
     def commands(self, parameters: StartParameters, context: Context) -> Sequence[Command]:
         """Return the client and server whose answer is the last stage."""
         return (Command("single", ("python3", "-IS", "-c", _SERVER, context.scratch, _SERVE)),)
@@ -122,11 +155,16 @@ class Start(Benchmark):
         self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. Values are medians of the stages; the samples are those of every start, in order."""
-        starts = [_stages(line) for line in results["single"].stdout.splitlines()]
-        if len(starts) != parameters.repetitions:
+        bursts = [_burst(line) for line in results["single"].stdout.splitlines()]
+        if len(bursts) != parameters.repetitions or len(set(map(len, bursts))) != 1:
             raise BenchmarkError(
-                f"{len(starts)} starts were timed where {parameters.repetitions} were requested"
+                f"{len(bursts)} starts were timed where {parameters.repetitions} were requested"
             )
+        requested = list(chain.from_iterable(bursts))
+        starts = [start for start in requested if "error" not in start]
+        reasons = [str(start["error"]) for start in requested if "error" in start]
+        if not starts:
+            raise BenchmarkError(f"none of {len(requested)} guests started: {reasons[0]}")
         samples: dict[str, list[float]] = {}
         for name in self.stages:
             if all(name in start for start in starts):
@@ -135,21 +173,36 @@ class Start(Benchmark):
                 raise BenchmarkError(f"a start has no time of {name}")
         if all("host_faults" in start for start in starts):
             samples["host_faults"] = _counts("host_faults", starts)
+        values = {name: statistics.median(times) for name, times in samples.items()}
+        values["started"] = 100 * len(starts) / len(requested)
+        answers = from_counts(Counter(samples["server_answer"]))
+        for metric in self.metrics:
+            if metric.tail:
+                values[metric.name] = percentile(answers, metric.tail.share) or 0.0
         return Outcome(
-            {name: statistics.median(values) for name, values in samples.items()},
-            {"image": parameters.image, "starts": len(starts)},
-            samples=samples,
+            values,
+            {"image": parameters.image, "starts": len(starts), "stagger_s": parameters.stagger_s},
+            _warnings(reasons, len(requested)),
+            samples=samples if len(starts) <= MAX_SAMPLES else {},
+            histograms={"server_answer": answers},
         )
 
 
-def _stages(line: str) -> dict[str, Any]:
+def _burst(line: str) -> list[dict[str, Any]]:
+    """Return the starts of guests at once. Raises BenchmarkError."""
     try:
-        stages = parse_json(line)
+        burst = parse_json(line)
     except ValueError:
-        stages = None
-    if not isinstance(stages, dict):
-        raise BenchmarkError("a start is not described as an object of JSON", where=line[:200])
-    return stages
+        burst = None
+    if not isinstance(burst, list) or not burst or not all(isinstance(one, dict) for one in burst):
+        raise BenchmarkError("starts are not described as objects of JSON", where=line[:200])
+    return burst
+
+
+def _warnings(reasons: Sequence[str], requested: int) -> tuple[Note, ...]:
+    if not reasons:
+        return ()
+    return (Note("starts-failed", failed=len(reasons), total=requested, reason=reasons[0]),)
 
 
 def _seconds(name: str, starts: Sequence[Mapping[str, Any]]) -> list[float]:

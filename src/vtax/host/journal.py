@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -105,15 +105,14 @@ class Journal:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._registered: list[Registration] = []
-        self._next = 0
+        self._numbers = count()  # threads may register
 
     def register(self, resource: Resource) -> Registration:
         """Register a resource. Call this before creating the resource.
 
         Raises VtaxError when the journal cannot be written (disk full).
         """
-        registered = Registration(resource, self._next, self)
-        self._next += 1
+        registered = Registration(resource, next(self._numbers), self)
         self._write(
             {"register": registered.number, "at": time.monotonic_ns(), **to_record(resource)}
         )

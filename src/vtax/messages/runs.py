@@ -22,9 +22,11 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "drift-of-cells-between": "the figures of {cells} cells drift over the run by {low} to {high} ({p}): {cause}",
     "clock-rate": "the guest's clock ran {rate} times as fast as the host's (± {error}), off by more than the margin of "
     "{margin}: times and rates that the tool took from it are wrong by as much",
+    "clock-goes-back": "{platform}: between two CPUs of a guest its clock {what}: a time that a tool takes across them can be below 0",
     "clock-skew": "the guest's clock measured {inside} s, the host's {outside} s; times measured by the tool have this error",
     "truncated": "the output of {role} is longer than what is kept of it",
     "cold-image": "{size} MiB of the image's files stayed in the host's page cache: starts are partly warm",
+    "starts-failed": "{failed} of {total} guests did not start, and times are those of the others; the first: {reason}",
     "overcommit": (
         "{guests} guests of {count} vCPU share {total} host CPUs: figures include waiting for a CPU",
         "{guests} guests of {count} vCPUs share {total} host CPUs: figures include waiting for a CPU",

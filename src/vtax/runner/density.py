@@ -18,6 +18,7 @@ MEMORY_PSS = Metric(
     "memory_pss", "MiB", "lower", "memory of a guest's processes, shared pages divided"
 )
 MEMORY_CGROUP = Metric("memory_cgroup", "MiB", "lower", "memory charged to a guest's control group")
+MEMORY = (MEMORY_PSS, MEMORY_CGROUP)
 SUM, FAIRNESS, LOWEST = "sum", "fairness", "lowest_share"
 """Endings of the metrics of a primary one over all guests."""
 
@@ -37,7 +38,7 @@ def metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
             Metric(f"{metric.name}_{FAIRNESS}", "1", "higher", f"{title}, Jain's fairness index"),
             Metric(f"{metric.name}_{LOWEST}", "1", "higher", f"{title}, lowest guest to highest"),
         ]
-    return (*added, MEMORY_PSS, MEMORY_CGROUP)
+    return (*added, *MEMORY)
 
 
 def combine_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:

@@ -271,17 +271,22 @@ class OpenGuest:
         """Run a trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
         self._endpoints.clear()
         self._guests.close()
-        point, platform, resources = cell.point, self._session.platform, self._resources
-        return run_starts(
+        platform, resources = self._session.platform, self._resources
+
+        def start(number: int) -> Endpoint:
+            limits = self._plan.resources_of(self._session, number)
+            return self._start_guest(platform, None, limits, False)
+
+        result = run_starts(
             self._parsers,
-            point.benchmark,
-            point.parameters,
+            cell.point,
             Context(resources.vcpus, resources.memory_bytes),
-            lambda: self._start_guest(platform, None, resources, False),
+            start,
             self._guests.close,
             platform.driver.image_files(self._plan.image),
             self._plan.study.design.timeout,
         )
+        return replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
 
     def _start(self) -> None:
         for registered in tuning.apply(self._session.tuning, self._journal):
@@ -300,6 +305,10 @@ class OpenGuest:
         tools = {point.benchmark.tool for point in self._plan.points}
         facts = self._audits.facts(self._session, lambda: guest.facts(tools))
         self._ended["facts"] = {**facts, **self._facts_of_the_host()}
+        between_cpus = str(facts.get("clock_between_cpus", ""))
+        if between_cpus.startswith("goes back"):
+            platform = self._session.platform.name
+            self._run.add_warning(Note("clock-goes-back", platform=platform, what=between_cpus))
 
     def _start_topology(self, topology: Topology[Any], link: LinkSettings) -> None:
         """Make the topology's links, and start a guest at each of its ends."""
@@ -327,7 +336,8 @@ class OpenGuest:
     def _start_colocated(self) -> None:
         """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
         colocation, platform = self._session.colocation, self._session.platform
-        if self._links is None:
+        starts_its_own = bool(self._session.cells[0].point.benchmark.stages)
+        if self._links is None and not starts_its_own:
             for number in range(1, colocation.guests):
                 name = f"guest {number + 1} of {colocation.guests}"
                 endpoint = self._start_another(platform, None, number, name)

@@ -108,7 +108,11 @@ class Point:
     def metrics(self) -> tuple[Metric, ...]:
         """Metrics of the benchmark, and of several guests that run it at once where their number is a factor."""
         own = self.own_metrics
-        return (*own, *density.metrics(own)) if self.colocation.is_counted else own
+        if not self.colocation.is_counted:
+            return own
+        if self.benchmark.stages:
+            return (*own, *density.MEMORY)
+        return (*own, *density.metrics(own))
 
     @cached_property
     def own_metrics(self) -> tuple[Metric, ...]:
@@ -284,10 +288,9 @@ def _checked_point(
 
 def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
     """Raise BadInput for a benchmark that cannot run beside further guests as the study asks."""
-    if benchmark.stages and raw.colocation.total > 1:
-        key = "guests" if raw.colocation.guests > 1 else "neighbour"
-        what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
-        raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")
+    if benchmark.stages and raw.colocation.neighbour:
+        what = f"{benchmark.name} starts guests of its own, so neighbour has no place"
+        raise BadInput(what, where=f"{where}, key neighbour", hint="take that key out")
     name = raw.topology or DEFAULT_TOPOLOGY
     if not benchmark.needs_network or not raw.colocation.is_counted:
         return
