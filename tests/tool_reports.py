@@ -36,6 +36,7 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
     ("iperf3", {"protocol": "udp"}, {"client": "iperf3/3.18-udp-send.json"}),
     ("netperf", {"test": "tcp_stream"}, {"client": "netperf/cpu_tcp_stream.txt"}),
     ("netperf", {"test": "tcp_rr"}, {"client": "netperf/cpu_tcp_rr.txt"}),
+    ("loaded-latency", {"load": "both"}, {"client": "loaded-latency/2.7.1-both.txt"}),
     ("sockperf", {}, {"client": "sockperf/bookworm-udp-under-load.txt"}),
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),

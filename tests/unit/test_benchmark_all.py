@@ -18,6 +18,7 @@ BENCHMARKS = registry.benchmarks()
 RATES_AND_COUNTS = (
     "Mbit/s",
     "1/s",
+    "packets/s",
     "segments",
     "transactions",
     "transactions/s",
@@ -81,6 +82,7 @@ VERSIONS = [
     ("compile", "compile/gcc-14.2.0-version.txt", "14.2.0-19, newlib 4.5.0.20241231-1"),
     ("dd", "dd/9.7-version.txt", "9.7"),
     ("kernel-paths", "kernel-paths/1.0-version.txt", "1.0 (gcc 14.2.0; -O2 -pthread)"),
+    ("loaded-latency", "netperf/version.txt", "2.7.1"),
     ("linpack", "linpack/1.0-version.txt", "1.0 (gcc 14.2.0; -O3)"),
     ("memory-latency", "memory-latency/1.0-version.txt", "1.0 (gcc 14.2.0; -O2)"),
     ("netperf", "netperf/version.txt", "2.7.1"),
@@ -164,6 +166,7 @@ SENSELESS = {
     ],
     "kernel-paths": [{"operation": "sleep"}, {"loops": 0}],
     "linpack": [{"order": 1}, {"precision": "half"}, {"repetitions": 0}, {"threads": 2}],
+    "loaded-latency": [{"load": "up"}, {"streams": 0}, {"duration_s": 0.5}, {"request_size": 0}],
     "memory-latency": [{"working_set": 64}, {"working_set": 1000}, {"loads": 1}, {"pages": "1G"}],
     "netperf": [
         {"test": "tcp_rr", "message_size": 64}, {"test": "udp_stream", "confidence_percent": 95},

@@ -88,6 +88,18 @@ def test_udp_sent_and_received_are_two_rates():
     assert "retransmits" not in values
 
 
+def test_datagrams_that_fit_a_packet_have_a_rate_of_packets():
+    frames = {"test": "udp_stream", "message_size": 18}
+    mtu = Context(1, 2**29, mtu=1500)
+    outcome = parse("udp_stream_64_byte_frames", mtu, **frames)
+    received_mbit_s = outcome.values["throughput"]
+    assert outcome.values["packets"] == pytest.approx(received_mbit_s * 1e6 / 8 / 18)
+    assert "packets" not in parse("udp_stream_64_byte_frames", **frames).values
+    narrow = Context(1, 2**29, mtu=1027)
+    assert "packets" not in parse("udp_stream", narrow, test="udp_stream").values
+    assert "packets" in parse("udp_stream", mtu, test="udp_stream").values
+
+
 @pytest.mark.parametrize(
     ("fixture", "mean_us", "p99"),
     [("tcp_rr", 28.47, 42), ("udp_rr", 10.36, None), ("tcp_crr", 70.90, None)],

@@ -16,6 +16,7 @@ from vtax.store.records import CellRecord
 WITHOUT = {
     "iperf2",
     "iperf3",
+    "loaded-latency",
     "start",
 }  # bytes of the link are their work; starts are no guests that are counted
 REQUEST = Operations("request", "requests", time="µs")

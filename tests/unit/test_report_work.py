@@ -20,6 +20,8 @@ WORK = {
     ("iperf3", "throughput"): "GB",
     ("kernel-paths", "time"): "operation",
     ("linpack", "rate"): "Mflop",
+    ("loaded-latency", "latency_p99"): "s",
+    ("loaded-latency", "stream_rate"): "GB",
     ("netperf", "transactions"): "operation",
     ("nginx", "requests"): "requests",
     ("pi", "time"): "trial",

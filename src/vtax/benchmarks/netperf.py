@@ -11,6 +11,9 @@ A transaction under way when the time is over is not counted, so that netperf's 
 steps. The rate is therefore one over the mean time of a transaction; only over netperf's repeated iterations it is
 netperf's, which is their mean: its latencies are of the last iteration alone.
 
+A `udp_stream` of datagrams that fit a packet has the rate of `packets`, too: 18 bytes (`message_size`) are a frame of 64
+bytes, the smallest of Ethernet, of which a link carries the most a second.
+
 It does not measure what a real server does between request and answer. Its trap is a small message size in a stream:
 TCP joins writes, so that fewer and larger packets cross the link than messages were sent.
 
@@ -65,6 +68,7 @@ _TRANSACTION_S, _UNKNOWN_MBIT_S = (
     1e-4,
     1000.0,
 )  # of a transaction besides its bytes, of a link: for the plan
+_IP_AND_UDP = 28  # bytes of both headers (RFC 791, RFC 768)
 _STREAMS = ("tcp_stream", "tcp_maerts", "udp_stream")
 _COMMON = (
     "THROUGHPUT", "ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_RECV_THROUGHPUT", "REMOTE_SEND_THROUGHPUT",
@@ -219,6 +223,13 @@ class Netperf(NetworkPair):
             fixed_work="count",
             over_flows="sum",
         ),
+        Metric(
+            "packets",
+            "packets/s",
+            "higher",
+            "datagrams at the receiver, each in a packet of its own",
+            over_flows="sum",
+        ),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction", per_unit=True),
         Metric(
@@ -310,6 +321,7 @@ class Netperf(NetworkPair):
         try:
             values_of = _stream_values if p.test in _STREAMS else _transaction_values
             values = values_of(reported, p)
+            values |= _packets(reported, p, context)
             values |= _cpu_values(reported)
             effective = _effective(reported, context)
             warnings = [
@@ -376,6 +388,18 @@ def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[st
     if (retransmits := _number(reported, f"{sender}_TRANSPORT_RETRANS")) >= 0:
         values["retransmits"] = retransmits
     return values
+
+
+def _packets(
+    reported: Mapping[str, str], p: NetperfParameters, context: Context
+) -> dict[str, float]:
+    """Return the rate of the datagrams that arrived, where each is a packet: the link's MTU is known, and it fits."""
+    if p.test != "udp_stream" or context.mtu is None:
+        return {}
+    size = _number(reported, "LOCAL_SEND_SIZE")
+    if size + _IP_AND_UDP > context.mtu:
+        return {}
+    return {"packets": _number(reported, "REMOTE_RECV_THROUGHPUT") * 1e6 / 8 / size}
 
 
 def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
