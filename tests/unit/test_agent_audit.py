@@ -1,6 +1,7 @@
 """What the agent tells of its guest, read from files that no host at hand has."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from vtax.guest import bootstrap
 
@@ -41,3 +42,65 @@ def test_the_cpu_topology_is_reported_in_words(tmp_path):
     topology = taught(lambda path, maximum: Path(path).read_bytes()[:maximum])["topology"]
     assert topology(str(tmp_path)) == "2 sockets, 4 cores, 2 threads a core"
     assert topology(str(tmp_path / "none")) == ""
+
+
+def agent_with(**replaced):
+    """What the agent learns at its audit, with other system calls than those of this host."""
+    learnt = taught(lambda path, maximum: b"")
+    learnt.update(replaced)
+    return learnt
+
+
+class Cpus:
+    """CPUs whose monotonic clocks are apart. offsets_ns: of each, by its number."""
+
+    def __init__(self, offsets_ns):
+        self.offsets_ns = offsets_ns
+        self.allowed = set(offsets_ns)
+        self.at = min(offsets_ns)
+        self.now_ns = 10**9
+
+    def sched_getaffinity(self, pid):
+        return self.allowed
+
+    def sched_setaffinity(self, pid, cpus):
+        self.at = min(cpus)
+        self.given = cpus
+
+    def monotonic_ns(self):
+        self.now_ns += 1000
+        return self.now_ns + self.offsets_ns[self.at]
+
+
+def test_a_clock_that_goes_back_between_cpus_is_a_fact_with_how_far():
+    def seen(cpus):
+        return agent_with(os=cpus, time=cpus)["clocks"]()
+
+    assert seen(Cpus({0: 0, 3: 500})) == {"clock_between_cpus": "goes on"}
+    behind = Cpus({0: 0, 3: -5000})
+    assert seen(behind) == {"clock_between_cpus": "goes back 4000 ns"}
+    assert list(behind.given) == [0, 3]
+    assert seen(Cpus({1: -5000})) == {}
+
+
+class Files:
+    """Namespaces by the inodes of their files in /proc/self/ns."""
+
+    F_OK = 0
+
+    def __init__(self, **inodes):
+        self.inodes = inodes
+
+    def access(self, path, mode):
+        return path.rpartition("/")[2] in self.inodes
+
+    def stat(self, path):
+        return SimpleNamespace(st_ino=self.inodes[path.rpartition("/")[2]])
+
+
+def test_namespaces_of_its_own_are_told_from_those_of_the_kernels_first_process():
+    def seen(**inodes):
+        return agent_with(os=Files(**inodes))["namespaces"]()
+
+    assert seen(pid=0xF0000123, uts=0xEFFFFFFE, user=0xEFFFFFFD) == {"own_namespaces": ["pid"]}
+    assert seen(uts=0xEFFFFFFE) == {"own_namespaces": "none"}

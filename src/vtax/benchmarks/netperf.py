@@ -228,6 +228,7 @@ class Netperf(NetworkPair):
             "packets/s",
             "higher",
             "datagrams at the receiver, each in a packet of its own",
+            fixed_work="count",
             over_flows="sum",
         ),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),

@@ -142,6 +142,15 @@ STATUS_NAMES = {
     "SpeculationIndirectBranch": "speculative_indirect_branch",
 }
 LIBRARIES = ("libc.so.6", "libm.so.6", "libgomp.so.1", "libstdc++.so.6", "libiperf.so.0")
+INITIAL_NAMESPACES = {  # include/linux/proc_ns.h: their inodes are the same on every host
+    "cgroup": 0xEFFFFFFB,
+    "ipc": 0xEFFFFFFF,
+    "pid": 0xEFFFFFFC,
+    "time": 0xEFFFFFFA,
+    "user": 0xEFFFFFFD,
+    "uts": 0xEFFFFFFE,
+}
+CLOCK_MOVES = 200  # from one CPU to the next
 OFFLOADS = (
     "rx-checksumming",
     "tx-checksumming",
@@ -160,8 +169,9 @@ def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     def hashes() -> dict[str, Any]:
         return hashes_of(requested["programs"])
 
-    hardware = (kernel, processor, memory)
-    for read in (*hardware, control_group, mounts, disks, interfaces, hashes, limits):
+    hardware = (kernel, processor, clocks, memory)
+    isolation = (namespaces, control_group)
+    for read in (*hardware, *isolation, mounts, disks, interfaces, hashes, limits):
         try:
             audit.update(read())
         except (OSError, ValueError, IndexError, KeyError) as error:
@@ -245,6 +255,33 @@ def processor() -> dict[str, Any]:
         "cpus_visible": os.cpu_count(),
         "cpus_allowed": sorted(os.sched_getaffinity(0)),
     }
+
+
+def clocks() -> dict[str, Any]:
+    """Return whether the monotonic clock goes on from one of several CPUs to the next, or how far it goes back."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        return {}
+    back_ns, before_ns = 0, time.monotonic_ns()
+    try:
+        for move in range(CLOCK_MOVES):
+            os.sched_setaffinity(0, {allowed[move % len(allowed)]})
+            now_ns = time.monotonic_ns()
+            back_ns = max(back_ns, before_ns - now_ns)
+            before_ns = now_ns
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return {"clock_between_cpus": f"goes back {back_ns} ns" if back_ns else "goes on"}
+
+
+def namespaces() -> dict[str, Any]:
+    """Return the kinds of namespaces that are not those of the kernel's first process, as far as they tell."""
+    own = []
+    for kind, inode in INITIAL_NAMESPACES.items():
+        path = f"/proc/self/ns/{kind}"
+        if os.access(path, os.F_OK) and os.stat(path).st_ino != inode:
+            own.append(kind)
+    return {"own_namespaces": own or "none"}
 
 
 def numbered_in(directory: str, prefix: str) -> list[str]:

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 NAMES = frozenset({
-    "address_randomization", "capabilities", "cgroup.cpu_quota", "cgroup.cpu_set", "cgroup.memory", "clock_source", "cpu_cache",
-    "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
+    "address_randomization", "capabilities", "cgroup.cpu_quota", "cgroup.cpu_set", "cgroup.memory", "clock_between_cpus", "clock_source",
+    "cpu_cache", "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
     "frequency_governor", "isolation", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version", "libc_version",
     "limit.address_space", "limit.cpu_time", "limit.cpus", "limit.locked_memory", "limit.memory", "limit.open_files",
-    "limit.processes", "limit.stack_size", "limit.tasks", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system",
-    "root_mount_options", "scratch", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",
+    "limit.processes", "limit.stack_size", "limit.tasks", "memory_visible_bytes", "no_new_privs", "numa_nodes", "own_namespaces",
+    "root_file_system", "root_mount_options", "scratch", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",
     "security_label",
     "speculative_indirect_branch", "speculative_store_bypass", "started.link", "started.scratch", "started.topology", "swap_bytes",
     "tcp_congestion_control", "tcp_receive_buffer", "tcp_send_buffer", "transparent_huge_pages", "tuning", "uid_map",

@@ -307,8 +307,8 @@ class OpenGuest:
         self._ended["facts"] = {**facts, **self._facts_of_the_host()}
         between_cpus = str(facts.get("clock_between_cpus", ""))
         if between_cpus.startswith("goes back"):
-            platform = self._session.platform.name
-            self._run.add_warning(Note("clock-goes-back", platform=platform, what=between_cpus))
+            name = self._session.platform.name
+            self._run.add_warning(Note("clock-goes-back", platform=name, what=between_cpus))
 
     def _start_topology(self, topology: Topology[Any], link: LinkSettings) -> None:
         """Make the topology's links, and start a guest at each of its ends."""

@@ -28,7 +28,7 @@ _OF_GUEST = frozenset({
     "speculative_indirect_branch",
     "speculative_store_bypass", "started.guests", "started.link", "started.neighbour", "started.scratch", "started.topology",
     "swap_bytes", "tcp_congestion_control", "tcp_receive_buffer", "tcp_send_buffer", "transparent_huge_pages",
-    "tuning", "uid_map",
+    "tuning", "uid_map", "clock_between_cpus", "own_namespaces",
 })  # fmt: skip
 _OPEN = re.compile(
     r"(?:hash|limit|mitigation|unreadable)\.[\w.+-]{1,80}"

@@ -31,7 +31,13 @@ from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, Section
 
-_ALWAYS = ("clock_source", "limit.open_files", "limit.processes", "limit.tasks")
+_ALWAYS = (
+    "clock_between_cpus",
+    "clock_source",
+    "limit.open_files",
+    "limit.processes",
+    "limit.tasks",
+)
 _CPU = (
     "cpu_model",
     "frequency_governor",
