@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from drivers import RUNTIMES
 from guest_reach import PAGE, platform_of, platforms, summary, tried
 from support import needs_root
 
@@ -49,7 +50,7 @@ def test_the_root_of_a_guest_reaches_nothing_that_the_policy_does_not_allow(name
         assert list(found) == [""], "it can make namespaces"
 
 
-@pytest.mark.parametrize("name", ["podman", "nspawn", "lxc", "bubblewrap", "sandbox", "containerd"])
+@pytest.mark.parametrize("name", ["sandbox", *RUNTIMES])
 def test_a_privilege_that_a_benchmark_asks_for_is_all_that_is_added(name, environment):
     probed(name, environment)
     platform = platform_of(name)

@@ -1,6 +1,7 @@
 """The MTU limits that platforms declare, tried out: the largest one crosses every hop whole, one more does not."""
 
 import pytest
+from drivers import RUNTIMES
 from lab_guests import LabGuests
 from support import needs_program, needs_root, thorough
 
@@ -10,11 +11,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 SMALLEST = 68  # RFC 791
-PLATFORMS = [
-    "native",
-    "gvisor-systrap",
-    *thorough("lxc", "bubblewrap", "docker", "podman", "nspawn"),
-]
+PLATFORMS = ["native", "gvisor-systrap", *thorough(*RUNTIMES)]
 MACHINES = {
     "qemu-tcg": "virtio_net",
     "qemu-tcg-e1000": "e1000",

@@ -1,6 +1,7 @@
 """The path between guest and peer is the one that was built: proven by what its interfaces counted."""
 
 import pytest
+from drivers import RUNTIMES, SHARE_A_KERNEL
 from host_network import host_network
 from lab_guests import LabGuests, crossed
 from support import needs_program, needs_root, thorough, undisturbed
@@ -11,23 +12,8 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
-PLATFORMS = [
-    "native",
-    "podman",
-    "docker",
-    "lxc",
-    "nspawn",
-    "bubblewrap",
-    "sandbox",
-    "containerd",
-    "gvisor-systrap",
-    "qemu-tcg",
-]
-CHANGING = [
-    "native",
-    "qemu-tcg",
-    *thorough("lxc", "podman", "docker", "nspawn", "bubblewrap", "containerd"),
-]
+PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "qemu-tcg"]
+CHANGING = ["native", "qemu-tcg", *thorough(*RUNTIMES)]
 
 
 def lab(name, image, journal, home, topology="point-to-point", **link):

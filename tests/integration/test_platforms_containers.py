@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from drivers import CONFINABLE, OVER_OUR_OVERLAY, SHARE_A_KERNEL
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from support import needs_root, of_process, thorough, undisturbed
@@ -35,43 +36,14 @@ OTHER_USERNS = [
     "docker-userns",
 ]  # tests of their own: test_platforms_userns
 USERNS = ["podman-userns", *thorough(*OTHER_USERNS)]
-SHARE_A_KERNEL = [
-    "native",
-    "podman",
-    "lxc",
-    "nspawn",
-    "bubblewrap",
-    "sandbox",
-    "docker",
-    "containerd",
-    *USERNS,
-]
-PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", *thorough("gvisor-ptrace")]
-OVER_OUR_OVERLAY = [
-    "native",
-    "podman",
-    "lxc",
-    "nspawn",
-    "bubblewrap",
-    "sandbox",
-    "containerd",
-]  # Docker mounts its files itself
-ALIKE_SIDE_BY_SIDE = [
-    "nspawn",
-    "bubblewrap",
-    "sandbox",
-    "containerd",
-    "podman-userns",
-    "gvisor-ptrace",
-    *OTHER_USERNS,
-]
+OF_THE_HOSTS_KERNEL = [*SHARE_A_KERNEL, *USERNS]
+PLATFORMS = [*OF_THE_HOSTS_KERNEL, "gvisor-systrap", *thorough("gvisor-ptrace")]
+EVERY_DAY = ["native", "podman", "lxc", "docker"]
+OTHERS = [name for name in SHARE_A_KERNEL if name not in EVERY_DAY]
 SIDE_BY_SIDE = [
-    "native",
-    "podman",
-    "lxc",
-    "docker",
+    *EVERY_DAY,
     "gvisor-systrap",
-    *thorough(*ALIKE_SIDE_BY_SIDE),
+    *thorough(*OTHERS, "podman-userns", "gvisor-ptrace", *OTHER_USERNS),
 ]
 NOBODY = 65534
 MEMORY = 128 << 20
@@ -134,7 +106,7 @@ def skip_unless_it_runs(platform):
 
 
 every_platform = pytest.mark.parametrize("starter", PLATFORMS, indirect=True)
-sharing_the_hosts_kernel = pytest.mark.parametrize("starter", SHARE_A_KERNEL, indirect=True)
+sharing_the_hosts_kernel = pytest.mark.parametrize("starter", OF_THE_HOSTS_KERNEL, indirect=True)
 
 
 class Recorder:
@@ -391,7 +363,7 @@ def test_a_second_private_docker_daemon_on_the_same_layers_is_refused_clearly(
     running.stop()
 
 
-@pytest.mark.parametrize("name", ["podman", "docker", "lxc", "nspawn"])
+@pytest.mark.parametrize("name", CONFINABLE)
 def test_confinement_is_what_the_guests_programs_have(name, image, module_home, module_journal):
     """none: no filter; default: a filter, the capabilities of the policy, nothing to gain; strict: none of them."""
     skip_unless_it_runs(name)
@@ -440,9 +412,7 @@ def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
     assert [line for line in leftovers(module_home, name) if name in line] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "sandbox", "containerd"]
-)
+@pytest.mark.parametrize("name", SHARE_A_KERNEL)
 @pytest.mark.one_at_a_time
 def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(
     name, image, module_home, module_journal

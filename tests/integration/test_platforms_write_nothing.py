@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from drivers import SHARE_A_KERNEL
 from support import needs_root
 
 from vtax.platforms import registry
@@ -23,9 +24,7 @@ find /mnt/*/upper /mnt/*/*/upper -mindepth 1 -not -type c
 """
 
 
-@pytest.mark.parametrize(
-    "name", ["native", "podman", "lxc", "nspawn", "bubblewrap", "sandbox", "docker", "containerd"]
-)
+@pytest.mark.parametrize("name", SHARE_A_KERNEL)
 def test_a_probe_writes_nothing_into_etc_and_var_lib(name, private_home):
     if not (probe := registry.get(name).probe(None)).available:
         pytest.skip(f"{name} does not run here: {probe.reason}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from drivers import RUNTIMES
 from support import needs_root, of_process
 
 from vtax.guest.guest import Guest
@@ -30,16 +31,7 @@ from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.stdio import StdioGuest
 
 pytestmark = [needs_root]
-DRIVERS = {
-    "podman",
-    "docker",
-    "lxc",
-    "nspawn",
-    "bubblewrap",
-    "sandbox",
-    "containerd",
-    "gvisor",
-}  # native is the host's root, machines have own devices
+DRIVERS = {*RUNTIMES, "sandbox", "gvisor"}  # native is the host's root, machines have own devices
 PLATFORMS = [name for name in registry.names() if registry.get(name).driver.name in DRIVERS]
 NOBODY = 65534
 PLACES = ("/dev", "/dev/shm", "/", "/tmp", "/root", "/scratch", "/run", "/var/tmp", "/srv")

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from drivers import SHARE_A_KERNEL
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.checks import check_cpu
@@ -17,17 +18,7 @@ from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import tuning
 
 SPEC = GuestSpec("vtax-1", None, Resources(2, 64 << 20, (3, 2)), Path("/"), None)
-LIMITED = (
-    "native",
-    "podman",
-    "docker",
-    "containerd",
-    "lxc",
-    "nspawn",
-    "bubblewrap",
-    "gvisor",
-    "qemu",
-)
+LIMITED = (*SHARE_A_KERNEL, "gvisor", "qemu")
 
 
 @pytest.fixture(autouse=True)

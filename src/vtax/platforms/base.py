@@ -282,8 +282,7 @@ class Driver(ABC):
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
     below GuestSpec.directory, so that a cold trial can drop it from the page cache. is_below_host: whether its
-    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. ladders: what its platforms
-    are made of, by a name: rungs from the ground up. A driver of
+    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. A driver of
     machines elsewhere is a MachineDriver as well. An option that names what root of this host runs is marked, see
     RunsAsRoot.
     """
@@ -299,7 +298,10 @@ class Driver(ABC):
     uses_image: bool = True
     writes_below_directory: bool = False
     is_below_host: bool = False
-    ladders: Mapping[str, tuple[Rung, ...]] = {}
+
+    def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
+        """Return what its platforms are made of, by a name: rungs from the ground up."""
+        return {}
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """Return what the network interfaces of its guests can do."""

@@ -13,20 +13,18 @@ from vtax.counters.layer import Part
 from vtax.platforms import confinement, native
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import ProcessOptions
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
 
 
 @register_platform
-class Bubblewrap(LaunchedDriver):
+class Bubblewrap(ContainerDriver):
     name = "bubblewrap"
     summary = "bubblewrap sandbox"
     Options = ProcessOptions
     variants: Mapping[str, Mapping[str, Any]] = {"bubblewrap": {}}
-    tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
     programs: Mapping[str, str] = {"bwrap": "bubblewrap"}
     version_argv = ("bwrap", "--version")
 

@@ -18,7 +18,7 @@ from vtax.host.user_namespace import IdRange
 from vtax.platforms import confinement, containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
@@ -28,7 +28,7 @@ PARTS = (Part("runtime", "lxc-.*"),)
 
 
 @register_platform
-class Lxc(LaunchedDriver):
+class Lxc(ContainerDriver):
     name = "lxc"
     summary = "LXC container"
     Options = ContainerOptions
@@ -36,8 +36,6 @@ class Lxc(LaunchedDriver):
         "lxc": {},
         "lxc-unprivileged": {"userns": True, "no_new_privileges": True},
     }
-    tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
     programs: Mapping[str, str] = {"lxc-start": "lxc"}
     version_argv = ("lxc-start", "--version")
 

@@ -16,7 +16,7 @@ from vtax.host.namespaces import MountStep
 from vtax.platforms import confinement, containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -39,7 +39,7 @@ _OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
 @register_platform
-class Nspawn(LaunchedDriver):
+class Nspawn(ContainerDriver):
     name = "nspawn"
     summary = "systemd-nspawn container"
     Options = ContainerOptions
@@ -47,8 +47,6 @@ class Nspawn(LaunchedDriver):
         "nspawn": {},
         "nspawn-userns": {"userns": True, "no_new_privileges": True},
     }
-    tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
     programs: Mapping[str, str] = {"systemd-nspawn": "systemd-container"}
     version_argv = ("systemd-nspawn", "--version")
 

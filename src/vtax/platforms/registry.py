@@ -38,7 +38,7 @@ def ladders() -> Mapping[str, tuple[Rung, ...]]:
     """Return the ladders of all drivers by name: rungs from the ground up."""
     found: dict[str, tuple[Rung, ...]] = {}
     for driver in drivers().values():
-        found |= driver.ladders
+        found |= driver.ladders()
     return found
 
 

@@ -100,16 +100,19 @@ _MECHANISMS: Sequence[Step] = (
     ),
 )
 """Mechanisms of containers, in the order in which they are added; the last has all of the platform `sandbox`."""
-_RUNTIMES = ("bubblewrap", "containerd", "docker", "lxc", "nspawn", "podman")
 
 
-def _ladder(runtime: str) -> tuple[Rung, ...]:
-    """Return what a container of a runtime is made of; on the last rung is what the runtime itself adds."""
-    return (
-        Rung("native", "nothing", "native", {}),
-        *ladder("sandbox", _MECHANISMS),
-        Rung(runtime, f"{runtime} itself", runtime, {}),
-    )
+class ContainerDriver(LaunchedDriver):
+    """A driver of containers of the host's kernel, with the platform of its own name."""
+
+    tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
+
+    def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
+        """Return its mechanisms, one by one; on the last rung is what the runtime itself adds."""
+        runtime = Rung(self.name, f"{self.name} itself", self.name, {})
+        native_rung = Rung("native", "nothing", "native", {})
+        return {self.name: (native_rung, *ladder("sandbox", _MECHANISMS), runtime)}
 
 
 @register_platform
@@ -129,7 +132,6 @@ class Sandbox(LaunchedDriver):
         }
     }
     tunings = ("default", "pinned", "hugepages")
-    ladders: Mapping[str, tuple[Rung, ...]] = {name: _ladder(name) for name in _RUNTIMES}
     writes_below_directory = True
     version_argv = ("uname", "-r")  # of the kernel: it makes the namespaces and filters
 

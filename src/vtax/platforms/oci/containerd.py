@@ -38,7 +38,7 @@ from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platfo
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.oci import runtime as oci_runtime
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
@@ -109,14 +109,12 @@ def short_version(line: str) -> str:
 
 
 @register_platform
-class Containerd(LaunchedDriver):
+class Containerd(ContainerDriver):
     name = "containerd"
     version_argv = ("containerd", "--version")
     summary = "containerd container, any OCI runtime"
     Options = ContainerdOptions
     variants: Mapping[str, Mapping[str, Any]] = {"containerd": {}}
-    tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
 
     def needed_programs(self, options: ContainerdOptions) -> Mapping[str, str]:
         """See LaunchedDriver."""

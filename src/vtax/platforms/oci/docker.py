@@ -32,7 +32,7 @@ from vtax.platforms.oci.docker_daemon import (
     private_daemon,
 )
 from vtax.platforms.oci.runtime import OciOptions
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 _IPV6 = Path("/proc/sys/net/ipv6")
@@ -52,7 +52,7 @@ class DockerOptions(OciOptions):
 
 
 @register_platform
-class Docker(LaunchedDriver):
+class Docker(ContainerDriver):
     name = "docker"
     summary = "Docker container"
     Options = DockerOptions
@@ -61,7 +61,7 @@ class Docker(LaunchedDriver):
         "docker-overlay2": {"storage": "overlay2"},
         "docker-userns": {"userns": True, "no_new_privileges": True},
     }
-    tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = False
 
     def image_files(self, image: Image) -> None:
         """They are in the storage of a daemon."""

@@ -23,7 +23,7 @@ from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
 from vtax.platforms.oci import runtime as oci_runtime
 from vtax.platforms.oci.runtime import OciOptions
-from vtax.platforms.probing import LaunchedDriver
+from vtax.platforms.sandbox import ContainerDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest has vtax's own. The
@@ -39,7 +39,7 @@ PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
 @register_platform
-class Podman(LaunchedDriver):
+class Podman(ContainerDriver):
     name = "podman"
     version_argv = ("podman", "--version")
     summary = "Podman container, no daemon"
@@ -50,8 +50,6 @@ class Podman(LaunchedDriver):
         "podman-pasta": {"network": "pasta"},
         "podman-slirp4netns": {"network": "slirp4netns"},
     }
-    tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
 
     def needed_programs(self, options: OciOptions) -> Mapping[str, str]:
         """See LaunchedDriver."""

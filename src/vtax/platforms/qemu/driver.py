@@ -39,6 +39,7 @@ from vtax.platforms.base import (
     NetworkLimits,
     Probe,
     Resources,
+    Rung,
     register_platform,
 )
 from vtax.platforms.confinement import Isolation
@@ -73,7 +74,9 @@ class Qemu(Driver):
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
-    ladders = LADDERS
+
+    def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
+        return LADDERS
 
     def disk(self, options: QemuOptions) -> GuestDisk | None:
         if options.root != "disk" or options.data != "root":
