@@ -129,12 +129,8 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
         doc.Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
         doc.Column("verdict", msg("verdict")),
     )
-    return doc.Table(
-        columns,
-        (doc.Group(tuple(rows)),),
-        key="estimates",
-        label=msg("percents so far"),
-        style="result",
+    return doc.table_of(
+        columns, rows, key="estimates", label=msg("percents so far"), style="result"
     )
 
 
@@ -142,12 +138,12 @@ def log(state: LiveState, events: int = _SHOWN) -> doc.Table:
     """Return the last events, the newest first; the start of a trial is seen in `now` and at its end."""
     began = state.events[0].at if state.events else 0.0
     ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
-    shown = [doc.TableRow((muted(_after(event, began)), happened(event))) for event in ended]
+    shown = [(muted(_after(event, began)), happened(event)) for event in ended]
     columns = (
         doc.Column("after", msg("after"), is_number=True),
         doc.Column("event", msg("event"), wraps=True),
     )
-    return doc.Table(columns, (doc.Group(tuple(shown)),), key="log", label=msg("Log"))
+    return doc.table_of(columns, shown, key="log", label=msg("Log"))
 
 
 def happened(event: Event) -> doc.Inline:

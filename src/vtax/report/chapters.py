@@ -111,7 +111,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
         doc.Column("at_most", msg("costs at most the margin"), is_number=True),
         doc.Column("undecided", msg("undecided"), is_number=True),
     )
-    rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))
+    rows = [_row(each, key) for each, key in zip(analyses, keys, strict=True)]
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
     lines = [
         hosts_line(each) for each in analyses
@@ -121,7 +121,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
         joined([msg("host"), host], ": ") for host in hosts if host != ""
     )
     table: list[doc.Part] = [
-        doc.Table(columns, (doc.Group(rows),), key="runs", label=msg("Runs"), style="list"),
+        doc.table_of(columns, rows, key="runs", label=msg("Runs"), style="list"),
         *_emulated(analyses),
     ]
     answers = tuple(_answer(each, key) for each, key in zip(analyses, keys, strict=True))

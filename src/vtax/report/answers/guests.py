@@ -28,9 +28,7 @@ def document(source: Source, _: Options) -> doc.Document:
         doc.Column("ready", msg("start to ready,\nmedian"), is_number=True),
         doc.Column("options", msg("options and limits"), wraps=True),
     )
-    table = doc.Table(
-        columns, (doc.Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests")
-    )
+    table = doc.table_of(columns, _rows(analysis), key="guests", label=msg("Guests"))
     return doc.Document(
         VIEW.title, (table, doc.Paragraph(_shared(analysis), "muted")), data=_plain(analysis)
     )

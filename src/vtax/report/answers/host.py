@@ -17,8 +17,7 @@ def document(source: Source, _: Options) -> doc.Document:
     """Return a table of facts, and one of plug-ins when the run used some."""
     host, plugins = source.analysis.host, source.analysis.plugins
     columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
-    rows = tuple(doc.TableRow(cells) for cells in fact_rows(host))
-    table = doc.Table(columns, (doc.Group(rows),), key="host", label=msg("Host"), style="facts")
+    table = doc.table_of(columns, fact_rows(host), key="host", label=msg("Host"), style="facts")
     if not plugins:
         return doc.Document(VIEW.title, (table,), data=host)
     data = {**host, "plugins": plugins}
@@ -33,12 +32,9 @@ def _plugins(plugins: Sequence[PluginRecord]) -> doc.Table:
         doc.Column("file", msg("file")),
         doc.Column("sha256", msg("SHA-256"), wraps=True),
     )
-    rows = tuple(
-        doc.TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256))
-        for p in plugins
-    )
-    return doc.Table(
-        columns, (doc.Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax")
+    rows = [(f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256) for p in plugins]
+    return doc.table_of(
+        columns, rows, key="plugins", label=msg("Plug-ins that are not part of vtax")
     )
 
 

@@ -36,9 +36,8 @@ def document(source: Source, _: Options) -> doc.Document:
     analysis = source.analysis
     text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
     if not analysis.sessions:
-        nothing = msg("Nothing was measured.")
-        return doc.Document(
-            VIEW.title, (doc.Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing
+        return doc.empty_document(
+            VIEW.title, msg("Nothing was measured."), _plain(analysis, changes)
         )
     parts: list[doc.Part] = [_sessions(analysis), doc.Paragraph(text, "muted")]
     parts += changes_part(changes)
@@ -59,22 +58,18 @@ def _sessions(analysis: Analysis) -> doc.Table:
         doc.Column("kernel", msg("kernel")),
         doc.Column("blocks", msg("blocks"), is_number=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                doc.Count(each.number),
-                *((of[each.number],) if len(hosts) > 1 else ()),
-                doc.Moment(each.started_at),
-                each.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
-                str(each.host.get("kernel", "")),
-                doc.Count(len(each.blocks)),
-            )
+    rows = [
+        (
+            doc.Count(each.number),
+            *((of[each.number],) if len(hosts) > 1 else ()),
+            doc.Moment(each.started_at),
+            each.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
+            str(each.host.get("kernel", "")),
+            doc.Count(len(each.blocks)),
         )
         for each in analysis.sessions
-    )
-    return doc.Table(
-        columns, (doc.Group(rows),), key="sessions", label=msg("Sessions"), style="facts"
-    )
+    ]
+    return doc.table_of(columns, rows, key="sessions", label=msg("Sessions"), style="facts")
 
 
 def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
@@ -86,17 +81,13 @@ def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
         doc.Column("fact", msg("fact")),
         *(_by_value() if many else _by_session(len(changes[0].values))),
     )
-    rows = tuple(
+    rows = [
         row
         for change in changes
         for row in (_rows_by_value(change) if many else _row_by_session(change))
-    )
-    table = doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key="host-changes",
-        label=msg("Changes of the host"),
-        style="facts",
+    ]
+    table = doc.table_of(
+        columns, rows, key="host-changes", label=msg("Changes of the host"), style="facts"
     )
     return [doc.Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
 

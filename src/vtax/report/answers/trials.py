@@ -107,11 +107,11 @@ def document(source: Source, _: Options) -> doc.Document:
     has_disks = any(trial.host_disk_ratio is not None for trial in trials)
     if has_disks:
         columns.append(doc.Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
-    rows = tuple(
+    rows = [
         _row(trial, source.analysis.platform_of(trial.cell.platform), has_disks=has_disks)
         for trial in trials
-    )
-    table = doc.Table(tuple(columns), (doc.Group(rows),), key="trials", label=msg("Trials"))
+    ]
+    table = doc.table_of(columns, rows, key="trials", label=msg("Trials"))
     return doc.Document(VIEW.title, (table,), data=trials)
 
 

@@ -52,6 +52,8 @@ from vtax.report.document.parts import (
     TableRow,
     Titled,
     Warnings,
+    empty_document,
+    table_of,
 )
 from vtax.report.document.text import (
     Inline,

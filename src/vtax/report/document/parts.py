@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,6 +76,21 @@ class Table:
     label: Inline = ""
     style: Literal["", "result", "facts", "overview", "list"] = ""
     repeats: bool = False
+
+
+def table_of(
+    columns: Iterable[Column],
+    rows: Iterable[TableRow | Sequence[Inline]],
+    *,
+    key: str,
+    label: Inline,
+    style: Literal["", "result", "facts", "overview", "list"] = "",
+) -> Table:
+    """Return a table whose rows are one group. rows: each as its cells, or as a row where it has a role."""
+    made = []
+    for row in rows:
+        made.append(row if isinstance(row, TableRow) else TableRow(tuple(row)))
+    return Table(tuple(columns), (Group(tuple(made)),), key, label, style)
 
 
 @dataclass(frozen=True)
@@ -154,6 +169,11 @@ class Document:
     def figures(self) -> Iterator[Figure]:
         """Yield every figure, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
+
+
+def empty_document(title: Inline, why: Inline, data: Any = None) -> Document:
+    """Return the document of a view that has nothing to show of a run, and why. data: as of a Document."""
+    return Document(title, (Paragraph(why),), data=data, nothing=why)
 
 
 def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:

@@ -40,7 +40,7 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
             doc.TableRow((name, _quantity(each), _with_deviation(each), _own(each), source))
         )
     label = msg("published numbers beside those of this run")
-    table = doc.Table(columns, (doc.Group(tuple(rows)),), key="published", label=label)
+    table = doc.table_of(columns, rows, key="published", label=label)
     text = msg("Published numbers are of other hardware: compare ratios of platforms, not rates.")
     parts = (table, doc.Paragraph(text, "muted"))
     yield doc.Titled(msg("Published numbers"), parts, key="published numbers")
@@ -106,10 +106,10 @@ def differences(analysis: Analysis) -> Iterator[doc.Part]:
             doc.Column("paper", msg("in the publication"), wraps=True),
             doc.Column("here", msg("here"), wraps=True),
         )
-        rows = tuple(doc.TableRow((each["what"], each["paper"], each["here"])) for each in given)
-        yield doc.Table(
+        rows = [(each["what"], each["paper"], each["here"]) for each in given]
+        yield doc.table_of(
             columns,
-            (doc.Group(rows),),
+            rows,
             key="differences",
             label=msg("differences from the publication"),
             style="list",

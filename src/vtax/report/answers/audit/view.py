@@ -72,13 +72,7 @@ def _differences(found: Audit) -> Iterator[doc.Part]:
         doc.Column("platforms", msg("platforms"), wraps=True),
         doc.Column("value", msg("value"), wraps=True),
     )
-    table = doc.Table(
-        columns,
-        (doc.Group(tuple(rows)),),
-        key="differences",
-        label=msg("Differences"),
-        style="facts",
-    )
+    table = doc.table_of(columns, rows, key="differences", label=msg("Differences"), style="facts")
     text = legend(found)
     notes = [doc.Paragraph(text, "muted")] if text != "" else []
     yield doc.Titled(msg("Differences between guests"), (table, *notes), key="differences")
@@ -96,19 +90,15 @@ def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
         doc.Column("fact", msg("fact")),
         doc.Column("values", msg("values, in order"), wraps=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                analysis.platform_of(change.platform),
-                change.field,
-                joined(map(_value, change.values), "; "),
-            )
+    rows = [
+        (
+            analysis.platform_of(change.platform),
+            change.field,
+            joined(map(_value, change.values), "; "),
         )
         for change in found.changes
-    )
-    table = doc.Table(
-        columns, (doc.Group(rows),), key="changes", label=msg("Changes"), style="facts"
-    )
+    ]
+    table = doc.table_of(columns, rows, key="changes", label=msg("Changes"), style="facts")
     yield doc.Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
@@ -119,26 +109,20 @@ def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
         doc.Column("platform", msg("platform")),
         doc.Column("offset", msg("max. offset\nfrom the host"), is_number=True),
     )
-    rows = tuple(
-        doc.TableRow((analysis.platform_of(name), doc.Offset(offset_s)))
+    rows = [
+        (analysis.platform_of(name), doc.Offset(offset_s))
         for name, offset_s in found.clocks.items()
-    )
-    table = doc.Table(columns, (doc.Group(rows),), key="clocks", label=msg("Clocks"))
+    ]
+    table = doc.table_of(columns, rows, key="clocks", label=msg("Clocks"))
     yield doc.Titled(msg("Wall clocks of guests"), (table,), key="clocks")
 
 
 def _fields(found: Audit) -> Iterator[doc.Part]:
     for (platform, how), facts in found.guests.items():
         columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
-        rows = tuple(
-            doc.TableRow((field, text_of(value, field))) for field, value in sorted(facts.items())
-        )
-        table = doc.Table(
-            columns,
-            (doc.Group(rows),),
-            key=f"facts {platform} {how}".strip(),
-            label=platform,
-            style="facts",
+        rows = [(field, text_of(value, field)) for field, value in sorted(facts.items())]
+        table = doc.table_of(
+            columns, rows, key=f"facts {platform} {how}".strip(), label=platform, style="facts"
         )
         yield doc.Titled(platform + (f" ({how})" if how else ""), (table,))
 

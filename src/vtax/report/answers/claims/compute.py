@@ -41,8 +41,8 @@ from vtax.report.answers.claims.contrasts import (
     fills_link,
     samples_of,
 )
-from vtax.report.answers.claims.obstacles import missing_parts, not_carried, notes_of, why_not
-from vtax.report.document import msg
+from vtax.report.answers.claims.obstacles import missing_parts, why_not
+from vtax.report.document import msg, plural
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Judgement, RangeTest, judge_claims, withheld
 from vtax.stats.contrasts import Contrast
@@ -52,6 +52,9 @@ from vtax.stats.resolution import coarsest
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
 from vtax.study.limits import MAX_POINTS
+
+PACKETS_APART = 1.25
+"""Ratio of two mean sizes of packets from which a claim says so."""
 
 
 @dataclass(frozen=True)
@@ -479,3 +482,36 @@ def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
     if check.kind == "monotone":
         return (1.0, math.inf) if check.direction == "rises" else (0.0, 1.0)
     return check.bounds
+
+
+def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+    """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
+    if lacking := max((each.left_out for each in compared), default=0):
+        total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
+        yield plural(
+            "{count} block of {total} is left out: not every value of a comparison is there",
+            "{count} blocks of {total} are left out: not every value of a comparison is there",
+            lacking,
+            total=total,
+        )
+    if full := sum(each.fills_link for each in compared):
+        yield plural(
+            "both sides of {count} comparison fill their link: equality may be the link's",
+            "both sides of {count} comparisons fill their link: equality may be the link's",
+            full,
+        )
+    if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
+        yield msg(
+            "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
+            "their number",
+            factor=doc.Number(apart, 2),
+        )
+
+
+def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+    """Yield which platforms could not carry every point: a part of the claim that is missing."""
+    untested = {each.platform for each in analysis.untested} & {
+        each.of.platform for each in compared
+    }
+    if untested:
+        yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

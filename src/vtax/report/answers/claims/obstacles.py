@@ -1,10 +1,9 @@
-"""Obstacles to judging a claim by a run, or whole, and what else to know beside its word."""
+"""Obstacles to judging a claim by a run, in whole or in part."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vtax.counters.host import XEN_BELOW
 from vtax.levels import HOST, canonical, list_levels
@@ -15,12 +14,6 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import msg, plural, term
 from vtax.study.claims import CheckTable, ClaimSide, ClaimTable
-
-if TYPE_CHECKING:
-    from vtax.report.answers.claims.compute import ClaimedComparison
-
-PACKETS_APART = 1.25
-"""Ratio of two mean sizes of packets from which a claim says so."""
 
 
 def why_not(
@@ -207,36 +200,3 @@ def _without_value(
                     total=doc.Count(len(has_value)),
                 ),
             )
-
-
-def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
-    """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
-    if lacking := max((each.left_out for each in compared), default=0):
-        total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
-        yield plural(
-            "{count} block of {total} is left out: not every value of a comparison is there",
-            "{count} blocks of {total} are left out: not every value of a comparison is there",
-            lacking,
-            total=total,
-        )
-    if full := sum(each.fills_link for each in compared):
-        yield plural(
-            "both sides of {count} comparison fill their link: equality may be the link's",
-            "both sides of {count} comparisons fill their link: equality may be the link's",
-            full,
-        )
-    if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
-        yield msg(
-            "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
-            "their number",
-            factor=doc.Number(apart, 2),
-        )
-
-
-def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
-    """Yield which platforms could not carry every point: a part of the claim that is missing."""
-    untested = {each.platform for each in analysis.untested} & {
-        each.of.platform for each in compared
-    }
-    if untested:
-        yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

@@ -58,8 +58,7 @@ def document_of(
         )
     )
     if not found.claims and not found.published:
-        text = msg("the study of this run has no claims")
-        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
+        return doc.empty_document(VIEW.title, msg("the study of this run has no claims"), data)
     parts: list[doc.Part] = []
     if found.claims:
         parts += [] if is_folded else published_numbers.of_publication(analysis)
@@ -139,12 +138,10 @@ def _overview(found: Claims, analysis: Analysis) -> doc.Table:
         doc.Column("why", msg("why, or what decides it"), wraps=True),
     )
     rows = [
-        doc.TableRow((each.claim.id, _statement(each), _word(each), _why(each, analysis)))
+        (each.claim.id, _statement(each), _word(each), _why(each, analysis))
         for each in found.claims
     ]
-    return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="claims", label=msg("judged claims"), style="list"
-    )
+    return doc.table_of(columns, rows, key="claims", label=msg("judged claims"), style="list")
 
 
 def _word(each: JudgedClaim) -> doc.Inline:
@@ -336,9 +333,9 @@ def _comparisons(
                 (_what(compared, found, marks, alike), _range(compared), *published_here, *cells)
             )
         )
-    return doc.Table(
+    return doc.table_of(
         columns,
-        (doc.Group(tuple(rows)),),
+        rows,
         key=each.claim.id,
         label=msg("comparisons of {claim}", claim=each.claim.id),
         style="list",

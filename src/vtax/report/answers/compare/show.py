@@ -10,12 +10,14 @@ from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.next_step import UndecidedRow, next_step_of
+from vtax.report.analysis.sentences import SpokenComparison, words_of
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.answers.compare.show_answer import answer_of, next_of
 from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figures import means_of_sides
+from vtax.report.parts.first_screen import next_line
 from vtax.report.parts.result_table import result_table
 from vtax.stats.ratio import Ratio as Estimate
 from vtax.store.records import CellRecord
@@ -327,7 +329,7 @@ def _titled_table(
     rows: Sequence[doc.TableRow],
     *further: doc.Part,
 ) -> doc.Titled:
-    table = doc.Table(columns, (doc.Group(tuple(rows)),), key=key, label=title, style="result")
+    table = doc.table_of(columns, rows, key=key, label=title, style="result")
     return doc.Titled(title, (table, *further), key=key)
 
 
@@ -358,3 +360,61 @@ def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
 def _platform_and_metric(each: Compared) -> tuple[doc.Inline, doc.Inline]:
     name = joined([each.section.name, doc.Factor(levels_of(each.levels)) if each.levels else ""])
     return shared.platform_of(each.treatment.platform), name
+
+
+def answer_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
+    """Yield the sentence. shown: of the comparisons."""
+    if shown:
+        words = words_of([_judged(each, found) for each in shown], found.baseline.text)
+        answer = msg(
+            "{treatment} against {baseline}: {parts}.",
+            parts=words,
+            treatment=found.treatment.text,
+            baseline=found.baseline.text,
+        )
+        yield doc.Paragraph(styled(answer, "strong"))
+
+
+def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
+    """`iperf3 direction=send`; of runs `podman on iperf3`."""
+    name: doc.Inline = shared.name_of(each.section, (other.section for other in found.compared))
+    name = joined([name, doc.Factor(levels_of(each.levels)) if each.levels else ""], " ")
+    if found.treatment.is_run:
+        name = msg(
+            "{platforms} on {name}",
+            platforms=shared.platform_of(each.treatment.platform),
+            name=name,
+        )
+    return SpokenComparison(name, each.section, _row(each))
+
+
+def _row(each: Compared) -> Row:
+    """Return the treatment with the ratio of these two sides."""
+    return replace(each.treatment, ratio=each.ratio, verdict=each.verdict, reason=each.reason)
+
+
+def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
+    """Yield what would decide: blocks within a run, sessions across runs."""
+    undecided = [
+        each
+        for each in shown
+        if each.ratio and (not each.verdict or each.verdict.kind == "undecided")
+    ]
+    if not undecided:
+        return
+    if not found.is_paired:
+        yield doc.Paragraph(
+            msg(
+                "Next: measure both sides in several sessions, by further runs or vtax resume --session."
+            )
+            if any(each.verdict is None for each in undecided)
+            else msg("Next: only more sessions would decide.")
+        )
+        return
+    analysis = found.treatment.analysis
+    rows = [
+        UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
+        for each in undecided
+        if each.verdict
+    ]
+    yield from next_line(analysis, next_step_of(analysis, rows))

@@ -24,8 +24,7 @@ def document(source: Source, _: Options) -> doc.Document:
 def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
     """Return the document of counted cells."""
     if not cells:
-        text = msg("This run has no network benchmark.")
-        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=[], nothing=text)
+        return doc.empty_document(VIEW.title, msg("This run has no network benchmark."), [])
     parts: list[doc.Part] = []
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [
@@ -71,9 +70,7 @@ def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
         rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
         platform = analysis.platform_of(cell.platform)
         rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
-    return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time")
-    )
+    return doc.table_of(columns, rows, key=f"{cells[0].label} CPU", label=msg("CPU time"))
 
 
 def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:

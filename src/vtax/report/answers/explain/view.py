@@ -108,7 +108,7 @@ def document_of(
                 "every contrast that has a verdict is equivalent: there is no difference to explain"
             )
         )
-        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
+        return doc.empty_document(VIEW.title, text, data)
     if not is_full and all(_blocks(each) < _FEWEST for each in found):
         text = msg("One block has no interval: which counters differ is not known.")
         nothing: doc.Inline = "" if facts else text
@@ -305,18 +305,16 @@ def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
         doc.Column("platform", msg("platform")),
         doc.Column("value", _unit(found.work), is_number=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                each.words,
-                unit_of(scale.unit),
-                sides.get(each.platform, each.platform),
-                doc.Quantity(each.value, scale, 3),
-            )
+    rows = [
+        (
+            each.words,
+            unit_of(scale.unit),
+            sides.get(each.platform, each.platform),
+            doc.Quantity(each.value, scale, 3),
         )
         for each in shown
         for scale in [_scale_of(each.counter, each.value)]
-    )
+    ]
     key = f"{found.section.name} {found.row.cell.key} one_sided"
     parts: list[doc.Part] = [
         doc.Paragraph(
@@ -327,7 +325,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
             ),
             "muted",
         ),
-        doc.Table(columns, (doc.Group(rows),), key=key, label=msg("counters of one platform")),
+        doc.table_of(columns, rows, key=key, label=msg("counters of one platform")),
     ]
     if count > len(shown):
         parts.append(
@@ -378,25 +376,20 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
             else ()
         ),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                each.words,
-                unit_of(scale.unit),
-                doc.Quantity(each.baseline, scale, 3),
-                doc.Quantity(each.treatment, scale, 3),
-                doc.Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
-                *((_seconds(each),) if has_seconds else ()),
-            )
+    rows = [
+        (
+            each.words,
+            unit_of(scale.unit),
+            doc.Quantity(each.baseline, scale, 3),
+            doc.Quantity(each.treatment, scale, 3),
+            doc.Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
+            *((_seconds(each),) if has_seconds else ()),
         )
         for each in shown
         for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
-    )
-    return doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key=f"{found.section.name} {found.row.cell.key}",
-        label=msg("counters"),
+    ]
+    return doc.table_of(
+        columns, rows, key=f"{found.section.name} {found.row.cell.key}", label=msg("counters")
     )
 
 

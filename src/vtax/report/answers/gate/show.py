@@ -381,9 +381,7 @@ def _table(found: Checks) -> doc.Table:
         doc.Column("outcome", msg("outcome"), wraps=True),
     )
     rows = [_row(each) for each in found.compared]
-    return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check")
-    )
+    return doc.table_of(columns, rows, key="comparisons", label=msg("comparisons of the check"))
 
 
 def _hundred(found: Checks) -> doc.Inline:

@@ -100,24 +100,18 @@ def _facts(change: ChangeOfHosts) -> Iterator[doc.Table]:
         doc.Column("changed", msg("hosts that\nchanged"), is_number=True),
         doc.Column("controls", msg("controls"), is_number=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                name_of(each.key),
-                shown_value(each.key, each.before),
-                shown_value(each.key, each.after),
-                doc.Count(each.changed),
-                doc.Count(each.controls),
-            )
+    rows = [
+        (
+            name_of(each.key),
+            shown_value(each.key, each.before),
+            shown_value(each.key, each.after),
+            doc.Count(each.changed),
+            doc.Count(each.controls),
         )
         for each in change.facts
-    )
-    yield doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key="changed-facts",
-        label=msg("Facts that changed"),
-        style="facts",
+    ]
+    yield doc.table_of(
+        columns, rows, key="changed-facts", label=msg("Facts that changed"), style="facts"
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from vtax.report import document as doc
+from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.campaign import HostRecord
 from vtax.report.analysis.source import Source
 from vtax.report.answers.hosts import show_change as host_change
-from vtax.report.answers.hosts import show_groups as host_groups
 from vtax.report.answers.hosts import show_matrix as host_matrix
-from vtax.report.answers.hosts.compute import groups_of
+from vtax.report.answers.hosts.compute import GroupRatio, HostGroup, group_ratios, groups_of
 from vtax.report.answers.hosts.fleet import Fleet, fleet_of
 from vtax.report.answers.hosts.host_change import ChangeEffect, ChangeOfHosts
 from vtax.report.answers.hosts.odd_hosts import OddHosts, fact_with, shown_value
@@ -28,10 +29,7 @@ def document(source: Source, options: Options) -> doc.Document:
     """Return what hosts show; nothing of a run of one host and no campaign."""
     analysis, fleet = source.whole.analysis, source.of_whole(fleet_of)
     if fleet is None:
-        nothing = msg("The run is of one host.")
-        return doc.Document(
-            VIEW.title, (doc.Paragraph(nothing),), data={"hosts": []}, nothing=nothing
-        )
+        return doc.empty_document(VIEW.title, msg("The run is of one host."), {"hosts": []})
     answer = tuple(fleet_answer(fleet, source.analysis))
     lines = host_matrix.lines_of(source.analysis, fleet)
     parts: list[doc.Part] = [
@@ -46,7 +44,7 @@ def document(source: Source, options: Options) -> doc.Document:
         *host_matrix.matrices(lines, fleet, analysis, options.depth),
         *host_matrix.strips(lines, fleet, analysis),
         *_facts(fleet),
-        *host_groups.groups_apart(analysis),
+        *groups_apart(analysis),
     ]
     return doc.Document(VIEW.title, tuple(parts), data=_plain(source, fleet, lines))
 
@@ -85,13 +83,9 @@ def _missing(fleet: Fleet) -> Iterator[doc.Part]:
         doc.Column("code", msg("reason")),
         doc.Column("detail", msg("detail"), wraps=True),
     )
-    rows = tuple(doc.TableRow(_missing_row(host, fleet)) for host in fleet.campaign.missing)
-    table = doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key="missing-hosts",
-        label=msg("Hosts with missing sessions"),
-        style="list",
+    rows = [_missing_row(host, fleet) for host in fleet.campaign.missing]
+    table = doc.table_of(
+        columns, rows, key="missing-hosts", label=msg("Hosts with missing sessions"), style="list"
     )
     yield doc.Titled(msg("Hosts with missing sessions"), (table,), key="missing-hosts")
 
@@ -121,25 +115,19 @@ def _odd(odd: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
         doc.Column("p", msg("p,\nadjusted"), is_number=True),
         doc.Column("facts", msg("only there"), wraps=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                shared.few_of(fleet.names(each.hosts)),
-                shared.platform_of(each.row.platform),
-                joined([shared.title_of(each.section), shared.levels(each.point)]),
-                _share(each),
-                doc.PValue(each.apart.p_value),
-                _only_there(each),
-            )
+    rows = [
+        (
+            shared.few_of(fleet.names(each.hosts)),
+            shared.platform_of(each.row.platform),
+            joined([shared.title_of(each.section), shared.levels(each.point)]),
+            _share(each),
+            doc.PValue(each.apart.p_value),
+            _only_there(each),
         )
         for each in odd[:_MOST_FINDINGS]
-    )
-    table = doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key="odd-hosts",
-        label=msg("Hosts that lie apart"),
-        style="list",
+    ]
+    table = doc.table_of(
+        columns, rows, key="odd-hosts", label=msg("Hosts that lie apart"), style="list"
     )
     note = msg(
         "Every host against hosts of its CPU model or group, by generalized ESD up to a third of them, and every "
@@ -171,24 +159,18 @@ def _facts(fleet: Fleet) -> Iterator[doc.Part]:
         doc.Column("hosts", msg("hosts"), is_number=True),
         doc.Column("names", msg("names"), wraps=True),
     )
-    rows = tuple(
-        doc.TableRow(
-            (
-                "" if number else fact.name,
-                shown_value(fact.key, value),
-                doc.Count(len(names)),
-                shared.few_of(fleet.names(names)),
-            )
+    rows = [
+        (
+            "" if number else fact.name,
+            shown_value(fact.key, value),
+            doc.Count(len(names)),
+            shared.few_of(fleet.names(names)),
         )
         for fact in fleet.facts
         for number, (value, names) in enumerate(fact.values)
-    )
-    table = doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key="differing-facts",
-        label=msg("Facts that differ"),
-        style="facts",
+    ]
+    table = doc.table_of(
+        columns, rows, key="differing-facts", label=msg("Facts that differ"), style="facts"
     )
     yield doc.Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
 
@@ -213,8 +195,79 @@ def _plain(source: Source, fleet: Fleet, lines: Sequence[host_matrix.Line]) -> d
             for fact in fleet.facts
         ],
         "groups": groups_of(analysis.sessions),
-        "ratios_of_groups": host_groups.plain_groups(analysis),
+        "ratios_of_groups": plain_groups(analysis),
     }
+
+
+def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield the ratios of every group of alike hosts, where there are several groups."""
+    groups = groups_of(analysis.sessions)
+    if not groups:
+        return
+    interval = msg("{level} interval", level=analysis.level)
+    columns = (
+        shared.PLATFORM,
+        doc.Column("cpu_model", msg("CPU"), wraps=True),
+        doc.Column("kernel", msg("kernel")),
+        doc.Column("hosts", msg("hosts"), is_number=True),
+        doc.Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
+        doc.Column("relative", msg("percent of the\nfirst group"), is_number=True),
+        doc.Column("p_value", msg("p that they\nare alike"), is_number=True),
+    )
+    for section in analysis.primary:
+        found = group_ratios(section, groups, analysis.rule.confidence)
+        if not found:
+            continue
+        label = msg("{title}: groups of hosts", title=shared.title_of(section))
+        rows = tuple(
+            doc.Group(
+                tuple(
+                    doc.TableRow(
+                        (
+                            shared.platform_of(row.platform),
+                            *_group_cells(groups[each.group], each, section),
+                        )
+                    )
+                    for _, row, of_row in of_point
+                    for each in of_row
+                ),
+                shared.levels(of_point[0][0]),
+            )
+            for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
+        )
+        table = doc.Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
+        yield doc.Titled(label, (table,))
+
+
+def _group_cells(group: HostGroup, found: GroupRatio, section: Section) -> list[doc.Inline]:
+    ratio, relative = found.ratio, found.relative
+    return [
+        group.cpu_model,
+        group.kernel,
+        doc.Count(group.hosts),
+        shared.relative_of(ratio, section) if ratio else doc.Nothing(),
+        shared.relative_of(relative, section) if relative else doc.Nothing(),
+        doc.PValue(found.p_value) if found.p_value is not None else doc.Nothing(),
+    ]
+
+
+def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
+    """List for each platform and primary metric the ratios in every group; nothing where all hosts are alike."""
+    groups = groups_of(analysis.sessions)
+    return [
+        {
+            **shared.named(section),
+            "levels": dict(point.levels),
+            "platform": row.platform.name,
+            "group": each.group + 1,
+            "ratio": each.ratio,
+            "relative": each.relative,
+            "p_value": each.p_value,
+        }
+        for section in (analysis.primary if groups else ())
+        for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
+        for each in of_row
+    ]
 
 
 VIEW = register_view(

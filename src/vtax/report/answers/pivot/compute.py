@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
+from shlex import quote
 from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
@@ -22,11 +23,12 @@ from vtax.levels import (
     HOST,
     METRIC,
     PLATFORM,
+    TOPOLOGY,
     KnownLevels,
     Levels,
     unknown,
 )
-from vtax.question import EVERYTHING, Selection
+from vtax.question import EVERYTHING, Selection, residue
 from vtax.report import document as doc
 from vtax.report.analysis.factors import (
     BLOCK,
@@ -43,7 +45,6 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.answers.hosts.compute import hosts_of
-from vtax.report.answers.pivot.errors import no_figure, several_figures
 from vtax.report.answers.pivot.values import PERCENTILES, Quantity, Values, blocks_in
 from vtax.report.document import levels_of, msg
 from vtax.store.records import CellRecord, UntestedRecord
@@ -51,8 +52,8 @@ from vtax.store.records import CellRecord, UntestedRecord
 TablePlace = tuple[str, str, str]
 """(level of the panel, of the row, of the column); empty where there is no such axis."""
 
-
 _NOT_HERE = msg("not in this run")
+_MOST_LEVELS = 6  # that an error lists
 
 
 @dataclass(frozen=True)
@@ -424,3 +425,45 @@ class _PivotBuilder:
             for subject in (cell.section.name, cell.section.label, "")
         }
         return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
+
+
+def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Selection) -> BadInput:
+    """Return the error for axes and conditions that leave no figure."""
+    what = f"with {where.show(', ')}" if where else ""
+    wanted = f"a level of {' and '.join(axes.names)}"
+    of_metric = f" of {metric}" if metric else " of a primary metric"
+    return BadInput(
+        f"no figure{of_metric} of {analysis.name} {what} has {wanted}".replace("  ", " "),
+        hint="--all includes metrics that are not primary; vtax show prints what each benchmark has",
+    )
+
+
+def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
+    """Return the error for figures that share a place: what they differ in, and what to type."""
+    varied = {factor for cell in cells for factor in cell.row.cell.levels}
+    factors = {PLATFORM, BENCHMARK, METRIC, TOPOLOGY, *varied, *PARTS}
+    found = residue([Levels(cell.levels).only(factors) for cell in cells], axes.names)
+    order = (BENCHMARK, METRIC, TOPOLOGY, *sorted(found))
+    differing = {name: found[name] for name in order if name in found}
+    if BENCHMARK in differing:  # whose settings differ with it
+        differing = {BENCHMARK: differing[BENCHMARK]}
+    listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
+    name, levels = next(iter(differing.items()), ("", [""]))
+    options = (("--cols", axes.columns), ("--panel", axes.panels))
+    free = next((axis for axis, used in options if not used), "")
+    one = {
+        BENCHMARK: f"--benchmark {quote(levels[0])}",
+        METRIC: f"--metric {quote(levels[0])}",
+        PLATFORM: f"--platform {quote(levels[0])}",
+    }.get(name, f"--where {quote(f'{name}={levels[0]}')}")
+    return BadInput(
+        f"several figures are left for each place; they differ in {', '.join(listed)}",
+        hint=f"choose a level: {one}; or show all: {free} {name}"
+        if free
+        else f"choose a level: {one}",
+    )
+
+
+def _some(levels: Sequence[str]) -> str:
+    more = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
+    return ", ".join(levels[:_MOST_LEVELS]) + more

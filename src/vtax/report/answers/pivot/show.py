@@ -89,7 +89,7 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
             for column in pivot.columns
         ),
     )
-    rows = tuple(
+    rows = [
         doc.TableRow(
             (
                 _level(analysis, axes.rows, row),
@@ -101,12 +101,9 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
             "baseline" if axes.rows == PLATFORM and row == analysis.baseline else "",
         )
         for row in pivot.rows_of(panel)
-    )
-    table = doc.Table(
-        columns,
-        (doc.Group(rows),),
-        key=panel or "pivot",
-        label=joined([title_of(pivot, panel), quantity]),
+    ]
+    table = doc.table_of(
+        columns, rows, key=panel or "pivot", label=joined([title_of(pivot, panel), quantity])
     )
     by = (
         msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)

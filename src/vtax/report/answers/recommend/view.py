@@ -23,8 +23,7 @@ def document(source: Source, options: Options) -> doc.Document:
     try:
         found = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
     except BadInput:
-        nothing = msg("There is nothing to rank.")
-        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), nothing=nothing)
+        return doc.empty_document(VIEW.title, msg("There is nothing to rank."))
     return document_of(found)
 
 
@@ -220,9 +219,7 @@ def _places(found: Recommendation) -> doc.Table:
         one = doc.Share(1.0, "whole")
         cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one)
         rows.append(doc.TableRow((*cells, *(one for _ in used), *[one] * has_cpu), "baseline"))
-    return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms")
-    )
+    return doc.table_of(columns, rows, key="places", label=msg("places of the platforms"))
 
 
 def _score(share: float, found: Recommendation) -> doc.Relative:
@@ -342,21 +339,16 @@ def _contributions(found: Recommendation) -> doc.Table:
         doc.Column("contribution", msg("the same\nof the scores"), is_number=True),
     )
     rows = [
-        doc.TableRow(
-            (
-                shared.resource(each.resource),
-                doc.Share(shares[each.resource], "whole"),
-                _relative(each.ratio),
-                doc.Relative(each.factor, is_of="amount"),
-            )
+        (
+            shared.resource(each.resource),
+            doc.Share(shares[each.resource], "whole"),
+            _relative(each.ratio),
+            doc.Relative(each.factor, is_of="amount"),
         )
         for each in found.contributions
     ]
-    return doc.Table(
-        columns,
-        (doc.Group(tuple(rows)),),
-        key="contributions",
-        label=msg("what decides the first place"),
+    return doc.table_of(
+        columns, rows, key="contributions", label=msg("what decides the first place")
     )
 
 

@@ -17,7 +17,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
-from vtax.report.answers.ladder import show as ladder
+from vtax.report.answers.ladder import view as ladder
 from vtax.report.answers.ladder.compute import ladders
 from vtax.report.answers.result.exported import exported
 from vtax.report.answers.result.show_notes import further_statistics, notes_under
@@ -304,24 +304,16 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
         *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
     )
     rows = [
-        doc.TableRow(
-            (
-                _overview_name(section, point, analysis),
-                _base_mean(section, point),
-                *_shares(section, point, [p.name for p in compared]),
-            )
+        (
+            _overview_name(section, point, analysis),
+            _base_mean(section, point),
+            *_shares(section, point, [p.name for p in compared]),
         )
         for section, point in _answer_lines(analysis)
     ]
     yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
-    yield doc.Table(
-        columns,
-        (doc.Group(tuple(rows)),),
-        key="overview",
-        label=msg("Overview"),
-        style="overview",
-        repeats=True,
-    )
+    table = doc.table_of(columns, rows, key="overview", label=msg("Overview"), style="overview")
+    yield replace(table, repeats=True)
 
 
 def matrix_of(analysis: Analysis) -> doc.Document:
@@ -355,7 +347,7 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
-    rows = [doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True)]
+    rows = [(name, *row) for name, row in zip(down, cells, strict=True)]
     columns = (
         doc.Column("name", names),
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
@@ -372,7 +364,7 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
-    yield doc.Table(columns, (doc.Group(tuple(rows)),), key="matrix", label=msg("Overview"))
+    yield doc.table_of(columns, rows, key="matrix", label=msg("Overview"))
 
 
 def _beside(analysis: Analysis) -> list[Section]:
