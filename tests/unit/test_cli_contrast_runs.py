@@ -20,6 +20,7 @@ from vtax.report.analysis.result import analyse
 from vtax.report.answers.compare.compute import contrast
 from vtax.report.answers.compare.run_differences import _of_hosts, differences
 from vtax.report.answers.compare.show import document_of
+from vtax.store.query import GuestRow
 from vtax.store.records import CellRecord
 from vtax.store.store import RunHandle, Store
 
@@ -351,6 +352,29 @@ def test_sizes_that_print_alike_are_no_difference_and_a_setting_without_value_is
     assert found == ["design: budget none against 7min"]
     b = replace(b, host={"memory_bytes": 33_000_000_000})
     assert "memory: 23.5 GiB and 30.7 GiB" in " ".join(map(english, differences(a, b, (), (), ())))
+
+
+def guests_of(**facts: str) -> tuple[GuestRow, ...]:
+    """Guests of docker: one that did not start, and one with these facts."""
+    dead, alive = (GuestRow("docker", block, "", 0.5, 0.0, {}, (), "") for block in (0, 1))
+    return dead, replace(alive, facts=facts)
+
+
+def test_guests_that_see_another_isolation_are_said_not_to_be_comparable(store):
+    one = analyse(store, "tour-1")
+
+    def said(treatment: tuple[GuestRow, ...], *platforms: str) -> list[str]:
+        other = replace(one, guests=guests_of(seccomp_mode="2", capabilities="ff", uid_map="0 0"))
+        run = replace(one, guests=treatment)
+        return [english(each) for each in differences(run, other, platforms, (), ())]
+
+    unlike = guests_of(seccomp_mode="0", capabilities="fff", no_new_privs="1", uid_map="0 9")
+    assert said(unlike, "docker") == [
+        "guests of docker are isolated by other means, and not comparable: "
+        "capabilities, seccomp_mode differ"
+    ]
+    assert said(unlike, "native") == []
+    assert said(guests_of(seccomp_mode="2", own_namespaces="none"), "docker") == []
 
 
 def test_a_bundle_as_a_side_is_refused_with_the_way_to_compare_it(store):

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from vtax.benchmarks.length import found_count
 from vtax.benchmarks.registry import benchmarks
+from vtax.guest.audit import Fact
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.values import Analysis
@@ -30,6 +31,15 @@ _UNITS: Mapping[str, str] = {
 }
 """How the name of a setting ends -> its unit."""
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
+_ISOLATION = (
+    "isolation",
+    "own_namespaces",
+    "capabilities",
+    "no_new_privs",
+    "seccomp_mode",
+    "seccomp_filters",
+)
+"""Facts of the audit by which a guest sees what it is isolated with."""
 
 
 def differences(
@@ -64,10 +74,33 @@ def differences(
     for platform in a.platforms:
         if versions.get(platform.name, platform.version) != platform.version:
             yield _versions(platform.name, platform.version, versions[platform.name])
+    yield from _of_isolation(a, b, platforms)
     found = [
         text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)
     ]
     yield from {repr(each): each for each in found}.values()
+
+
+def _of_isolation(a: Analysis, b: Analysis, platforms: Collection[str]) -> Iterator[doc.Inline]:
+    """Yield the platforms whose guests saw another isolation in one run than in the other: they are not comparable.
+
+    A fact that one of the runs did not record is not looked at.
+    """
+    first: tuple[dict[str, Mapping[str, Fact]], ...] = ({}, {})
+    for run, facts in zip((a, b), first, strict=True):
+        for guest in run.guests:
+            if guest.facts:
+                facts.setdefault(guest.platform, guest.facts)
+    for name in sorted(set(platforms) & first[0].keys() & first[1].keys()):
+        treatment, baseline = first[0][name], first[1][name]
+        shared = [fact for fact in _ISOLATION if fact in treatment and fact in baseline]
+        unlike = [fact for fact in shared if treatment[fact] != baseline[fact]]
+        if unlike:
+            yield msg(
+                "guests of {name} are isolated by other means, and not comparable: {facts} differ",
+                name=name,
+                facts=", ".join(unlike),
+            )
 
 
 def _as_shown(key: str, value: Any) -> Any:
