@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from itertools import count
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from scripted import ProcessGuest, ScriptedOptions, executed, plan_of, study
 
-from vtax.errors import BadInput, PlatformError
+from vtax.errors import BadInput, PlatformError, RunInterrupted
 from vtax.host import page_cache
 from vtax.host.guest_memory import GuestMemory
 from vtax.image.image import Image
@@ -183,6 +185,24 @@ def test_what_nobody_foresaw_in_one_of_them_fails_the_trial_after_all_have_ended
     assert ["KeyError" in failure.error for failure in data.failures] == [True]
     assert len(driver.started) == 1 + 1 + 2
     assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def test_a_request_to_stop_waits_for_those_on_their_way_and_requests_no_more(driver, store, home):
+    start, calls = driver.start, count(1)
+
+    def third_asks_to_stop(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if next(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.2)  # the main thread is told meanwhile
+        return start(options, spec)
+
+    driver.start = third_asks_to_stop
+    plan = plan_of(bursts(2, stagger_s=0.5))
+    with pytest.raises(RunInterrupted):
+        executed(plan, store, home)
+    assert len(driver.started) == 1 + 1 + 1
+    assert all(guest.process.poll() is not None for guest in driver.started)
+    assert list(home.guests.iterdir()) == []
 
 
 def test_files_that_stay_in_the_cache_are_a_warning(driver, store, home, monkeypatch):
