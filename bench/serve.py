@@ -67,7 +67,7 @@ PAGES = {
     "studies": "/studies",
     "a run": "/runs/study-7-40",
     "report": "/runs/study-7-40/report",
-    "contrast": "/contrast?treatment=study-7-40&baseline=study-7-41",
+    "compare": "/compare?a=study-7-40&b=study-7-41",
     "history of 100 runs": "/studies/study-7",
     "csv": "/runs/study-7-40/csv",
     "the large run": f"/runs/{LARGE}",

@@ -17,6 +17,8 @@ from vtax.host.home import Home
 from vtax.page import result_cache
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import EndedTrial, Progress
+from vtax.store.bundle import Bundle
+from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
@@ -29,7 +31,7 @@ PAGES = {
     "studies": "/studies",
     "run": "/runs/tour-2",
     "history": "/studies/tour",
-    "contrast": "/contrast?treatment=tour-1&baseline=tour-2",
+    "compare": "/compare?a=tour-1&b=tour-2",
 }
 
 
@@ -89,7 +91,7 @@ def violations(page: playwright.Page) -> list[str]:
 
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("language", ["en", "pt-BR"])
-@pytest.mark.parametrize("width", [390, 768, 1400])
+@pytest.mark.parametrize("width", [390, 768, 1200])
 def test_every_page_is_accessible_and_fits_the_window(browser, server, width, language):
     scheme = "dark" if width == 768 else "light"
     with opened(browser, width, language, color_scheme=scheme) as page:
@@ -99,6 +101,42 @@ def test_every_page_is_accessible_and_fits_the_window(browser, server, width, la
             assert page.locator("html").get_attribute("lang") == language
             assert violations(page) == [], name
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_on_paper_pages_are_what_they_say_without_what_is_clicked(browser, server):
+    with opened(browser, 688, "en") as page:  # A4 without its margins, at 96 pixels an inch
+        page.emulate_media(media="print")
+        for name, path in PAGES.items():
+            page.goto(server.address + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 688, name
+            clicked = page.locator("main :is(button, select, input), .bar nav")
+            assert not any(each.is_visible() for each in clicked.all()), name
+
+
+def test_the_list_reads_every_answer_and_the_page_of_a_run_draws_its_figures(browser, server):
+    with opened(browser, 1200, "en") as page:
+        page.goto(server.address)
+        page.locator(".answer:not(:empty)").nth(3).wait_for()
+        page.get_by_role("link", name="tour-2").click()
+        page.locator("figure svg").first.wait_for()
+        assert page.locator("[data-preparing]").count() == 0
+
+
+def test_the_menu_of_platforms_follows_the_run(browser, tmp_path):
+    home = Home(tmp_path).ensure()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        fill(begin(store), blocks=2)
+        bundle = Path(__file__).parents[2] / "docs/examples/rootless.vtax.gz"
+        import_bundle(store.engine, Bundle(bundle), "here")
+    with served(home) as server, opened(browser, 1200, "en") as page:
+        page.goto(f"{server.address}/compare")
+        page.locator("select[name=a]").select_option("rootless-1")
+        for side in ("a", "b"):
+            offered = page.locator(f"select[name={side}_platform] option").all_inner_texts()[1:]
+            assert offered == ["podman", "podman-pasta", "podman-slirp4netns", "native"]
+        page.locator("select[name=a_platform]").select_option("podman-pasta")
+        page.get_by_role("button", name="Compare").first.click()
+        page.get_by_text("rootless-1:podman-pasta / rootless-1:podman").first.wait_for()
 
 
 def test_a_report_draws_its_figures_within_its_sandbox(browser, server):
@@ -130,10 +168,10 @@ def test_pages_work_without_javascript(browser, server):
         page.get_by_text("Targets missed").wait_for()
         page.get_by_role("button", name="Compare").click()
         page.get_by_role("button", name="Compare").wait_for()
-        assert page.url.endswith("/contrast?treatment=tour-3&baseline=tour-4")
+        assert page.url.endswith("/compare?a=tour-3&b=tour-4")
 
 
-def test_the_keyboard_alone_leads_from_the_runs_to_a_contrast(browser, server):
+def test_the_keyboard_alone_leads_from_the_runs_to_a_comparison(browser, server):
     with opened(browser, 1400, "en") as page:
         page.goto(server.address)
         page.keyboard.press("Tab")
@@ -146,9 +184,10 @@ def test_the_keyboard_alone_leads_from_the_runs_to_a_contrast(browser, server):
         _tab_to(page, "csv")
         page.keyboard.press("Shift+Tab")
         page.goto(f"{server.address}/runs/tour-2")
+        _tab_to(page, "Compare platforms")
         _tab_to(page, "Compare")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/contrast?treatment=tour-2&baseline=*")
+        page.wait_for_url("**/compare?a=tour-2&b=*")
         page.get_by_text("two samples of blocks").first.wait_for()
 
 
@@ -180,6 +219,7 @@ def test_a_live_run_is_watched_to_its_end(browser, tmp_path, measuring, monkeypa
             writer = threading.Thread(target=_measure, args=(run, log, 4))
             writer.start()
             page.get_by_text("block 2 of 8").first.wait_for()
+            page.locator("#estimates .overview td.kept").first.wait_for()
             page.locator("#estimates td", has_text="±").first.wait_for()
             assert page.locator("progress").get_attribute("max") == "192"
             assert page.evaluate("window.sameDocument")

@@ -21,6 +21,7 @@ from vtax.host.home import Home
 from vtax.live import state as live_state
 from vtax.page import directory, worker
 from vtax.page import pages as pages_module
+from vtax.page.pages import Pages
 from vtax.page.worker import DOWNLOADS
 from vtax.report.files import write
 from vtax.store import schema
@@ -35,10 +36,10 @@ EVIL_PATH = "/runs/%3Cscript%3Ealert(1)%3C-script%3E-1"
 PAGES = (
     "/",
     "/studies",
-    "/contrast",
+    "/compare",
     "/runs/tour-1",
     "/studies/tour",
-    "/contrast?treatment=tour-1&baseline=tour-2",
+    "/compare?a=tour-1&b=tour-2",
     EVIL_PATH,
     "/runs/nothing",
     "/nothing",
@@ -98,7 +99,7 @@ def test_names_with_markup_are_text(server):
         "/": [run, study],
         "/studies": [title, study],
         EVIL_PATH: [run, title, study],
-        "/contrast": [run],
+        "/compare": [run],
         f"{EVIL_PATH}/report": [run, title],
         "/studies/%3Cb%3Eevil": [study],
     }
@@ -192,20 +193,93 @@ def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_p
         assert "1 execução, 1 concluída, a última" in server.get("/studies?language=pt-BR").text
 
 
-def test_the_sides_of_a_contrast_are_chosen_from_lists(server):
-    empty = server.get("/contrast").text
-    assert (
-        '<a href="/contrast?treatment=tour-3%3Adocker&amp;baseline=tour-3%3Alxc">tour-3:docker / tour-3:lxc</a>'
-        in empty
+def test_the_sides_of_a_comparison_are_chosen_from_lists(server):
+    empty = server.get("/compare").text
+    example = (
+        '<a href="/compare?a=tour-3%3Adocker&amp;b=tour-3%3Alxc">tour-3:docker / tour-3:lxc</a>'
     )
-    assert 'href="/contrast?treatment=tour-1"' in server.get("/runs/tour-1").text
-    half = server.get("/contrast?treatment=tour-1").text
-    assert "<option selected>tour-1</option>" in half
-    chosen = server.get(
-        "/contrast?treatment=tour-1&treatment_platform=docker&baseline=tour-2&baseline_platform=docker"
-    ).text
+    assert example in empty
+    assert 'href="/compare?a=tour-1"' in server.get("/runs/tour-1").text
+    half = server.get("/compare?a=tour-1").text
+    assert re.search(r"<option [^>]*selected>tour-1</option>", half)
+    chosen = server.get("/compare?a=tour-1&a_platform=docker&b=tour-2&b_platform=docker").text
     assert "tour-1:docker" in chosen
     assert "<option selected>docker</option>" in chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "b"),
+    [
+        ("a=tour-1:docker", "tour-1:native"),
+        ("a=tour-1&a_platform=docker", "tour-1:native"),
+        ("a=tour-1&a_platform=docker&b=&b_platform=lxc", "tour-1:lxc"),
+        ("a=tour-1:docker&b=tour-2:docker", "tour-2:docker"),
+    ],
+)
+def test_b_is_by_default_of_the_run_of_a_and_its_baseline(server, given, b):
+    assert f"tour-1:docker / {b}" in server.get(f"/compare?{given}").text
+
+
+def test_only_platforms_of_the_chosen_run_are_offered(tmp_path):
+    home = Home(tmp_path).ensure()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        fill(begin(store), blocks=2)
+        import_bundle(
+            store.engine,
+            Bundle(Path(__file__).parents[2] / "docs/examples/rootless.vtax.gz"),
+            "here",
+        )
+    with served(home) as server:
+        offered = server.get("/compare?a=rootless-1").text
+        menus = re.findall(r'<select name="._platform">(.*?)</select>', offered, re.DOTALL)
+        names = [set(re.findall(r"<option(?: selected)?>([^<]+)</option>", menu)) for menu in menus]
+        own = {"podman", "podman-pasta", "podman-slirp4netns", "native"}
+        assert names == [own, own]
+        assert "data-platforms=" in offered
+
+
+def test_the_list_has_the_question_and_the_answer_of_every_run(server):
+    fragment = server.get("/runs/tour-1/answer").text
+    assert "qemu-tcg" in fragment
+    assert "<html" not in fragment
+    listed = server.get("/").text
+    question = DECLARED["question"]
+    assert question in listed
+    assert fragment in listed
+    assert 'data-answer="/runs/tour-1/answer' not in listed
+
+
+def test_answers_are_not_read_while_a_run_measures(filled, measuring):
+    with served(filled) as server:
+        listed = server.get("/").text
+    assert "data-answer" not in listed
+    assert "A run is being measured here" in listed
+
+
+def test_the_page_of_a_run_has_the_figures_and_warnings_of_its_report(server):
+    text = server.get("/runs/tour-1").text
+    assert text.count("<figure") > 3
+    assert 'id="warnings"' in text
+    assert 'id="audit"' not in text
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(set(ids)) == len(ids)
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+
+
+def test_the_words_of_a_run_are_shown_before_its_figures_are_drawn(filled, monkeypatch):
+    drawn = Pages.drawn
+
+    async def without_result(pages, request, kind, names, state):
+        return None if kind == "result" else await drawn(pages, request, kind, names, state)
+
+    with served(filled) as server:
+        whole = server.get("/runs/tour-1").text
+        monkeypatch.setattr(Pages, "drawn", without_result)
+        first = server.get("/runs/tour-1", timeout_s=0.0)
+    assert first.status == 202
+    assert "data-preparing" in first.text
+    assert "<figure" not in first.text
+    assert first.text.count("<table") == whole.count("<table")
 
 
 def test_the_listing_counts_as_vtax_list_does(filled):
@@ -268,7 +342,7 @@ def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(server, filled,
 
 
 def test_two_runs_are_compared_and_a_study_has_a_history(server):
-    text = server.get("/contrast?treatment=tour-1&baseline=tour-2").text
+    text = server.get("/compare?a=tour-1&b=tour-2").text
     assert "tour-1 / tour-2" in text
     assert "two samples of blocks" in text
     history = server.get("/studies/tour").text
@@ -276,7 +350,7 @@ def test_two_runs_are_compared_and_a_study_has_a_history(server):
     assert 'role="graphics-' not in history, "an image has no parts for a screen reader"
     assert "tour-3" in history
     assert server.get("/studies/none").status == 404
-    assert server.get("/contrast?treatment=nope&baseline=tour-2").status == 404
+    assert server.get("/compare?a=nope&b=tour-2").status == 404
 
 
 @pytest.mark.parametrize("kind", DOWNLOADS)
@@ -320,8 +394,8 @@ def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server
         "/runs/none?",
         "/runs/tour-1/zip?",
         "/?tag=none&",
-        "/contrast?treatment=tour-1:docker@direction&baseline=tour-1:native&",
-        "/contrast?treatment=tour-1&baseline=tour-1&",
+        "/compare?a=tour-1:docker@direction&b=tour-1:native&",
+        "/compare?a=tour-1&b=tour-1&",
     ],
 )
 def test_errors_are_english_on_a_page_of_any_language(server, path):

@@ -221,7 +221,7 @@ def test_connections_that_ask_much_and_read_nothing_delay_nobody_by_all_that_the
 
 
 def test_requests_that_were_sent_ahead_are_all_answered_in_order(home):
-    paths = ["/", "/studies", "/none", "/contrast", "/runs/tour-1/csv", "/static/page.css"] * 3
+    paths = ["/", "/studies", "/none", "/compare", "/runs/tour-1/csv", "/static/page.css"] * 3
     sent = "".join(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n" for path in paths)
     with served(home) as server:
         expected = [server.get(path).status for path in paths]
@@ -392,12 +392,12 @@ def hostile(random: Random) -> bytes:
             "/",
             "/studies",
             "/studies/tour",
-            "/contrast",
+            "/compare",
             f"/runs/{run}",
             f"/runs/{run}/report",
             f"/{noise.hex()}",
-            f"/contrast?treatment={run}&baseline={other}",
-            f"/contrast?treatment={noise.hex()}&baseline={run}:lxc",
+            f"/compare?a={run}&b={other}",
+            f"/compare?a={noise.hex()}&b={run}:lxc",
             f"/?text={noise.hex()}&language=pt-BR",
             f"/?page={random.randint(-9, 10**9)}",
             f"//{noise.hex()}/x",

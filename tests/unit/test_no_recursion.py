@@ -50,6 +50,7 @@ RECURSIVE: Mapping[str, str] = {
     "report/analysis/warnings.py:_words": _OF_VALUES,
     "report/document/notes.py:_typed": _OF_VALUES,
     "report/document/parts.py:_flat": _OF_VTAX,
+    "report/document/parts.py:_without_figures": _OF_VTAX,
     "report/renderers/charts.py:_readable": _OF_VTAX,
     "report/renderers/columns.py:_figures": _OF_VTAX,
     "report/renderers/columns.py:_mapped": _OF_VTAX,

@@ -26,7 +26,7 @@ from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
 from vtax.page.access import own_path, without_parameter
-from vtax.page.contrast import Offer, offer, side_of, state_of_sides
+from vtax.page.compare import SIDES, Offer, offer, sides_of, state_of_sides
 from vtax.page.report_file import policy_file
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
@@ -41,16 +41,19 @@ from vtax.store.listing import (
     Page,
     RunFilter,
     names_of_study,
+    questions_of,
     state_of,
     state_of_study,
     studies,
 )
+from vtax.store.records import RunSummary
 from vtax.store.store import Store
 
 T = TypeVar("T")
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
+_MOST_ANSWERS = 5_000
 _FILTERS = tuple(field.name for field in fields(RunFilter))
 _PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
@@ -64,6 +67,7 @@ class Pages:
         self.home = home
         self.cache = cache
         self._listing = Listing()
+        self._answers: dict[tuple[RunSummary, str], Markup] = {}
         self._templates = Environment(
             loader=PackageLoader("vtax.page"),
             autoescape=True,
@@ -95,11 +99,9 @@ class Pages:
         given = request.query_params
         wanted = RunFilter(**{key: given.get(key, "")[:200] for key in _FILTERS})
         number = _number(given.get("page", "1"))
-        page = Page((), 0, {})
+        page, questions = Page((), 0, {}), dict[str, str]()
         if self.has_store():
-            page = await self.read(
-                lambda store: self._listing.page(store, wanted, number, RUNS_A_PAGE)
-            )
+            page, questions = await self.read(lambda store: self._page(store, wanted, number))
         _check_filter(wanted, page.names)
         pages = max(-(-page.total // RUNS_A_PAGE), 1)
         if number > pages:
@@ -107,10 +109,21 @@ class Pages:
                 f"there is no page {number} of these runs", hint=f"the last page is {pages}"
             )
         query = {key: value for key, value in asdict(wanted).items() if value}
+        code = chosen(request).code
+        unanswered = self._unanswered(page, code)
+        is_waiting = bool(unanswered) and is_measuring()  # to read figures would disturb it
+        if (
+            unanswered and not is_waiting
+        ):  # one for each request: browsers without JavaScript load this page again
+            await self.answer_of(unanswered[0], request)
         return self.page(
             request,
             "runs",
             page=page,
+            questions=questions,
+            answers={run: self._answers.get((run, code), "") for run in page.runs},
+            unanswered=[] if is_waiting else self._unanswered(page, code),
+            is_waiting=is_waiting,
             wanted=wanted,
             number=number,
             first=(number - 1) * RUNS_A_PAGE + 1,
@@ -119,6 +132,29 @@ class Pages:
             address=lambda n: "/?" + urlencode({**query, "page": n}),
             is_filtered=bool(query),
         )
+
+    async def answer(self, request: Request) -> Response:
+        """Return the sentence that answers the question of a run, for its line of the list; nothing while it runs."""
+        name = request.path_params["name"]
+        run = await self.read(lambda store: self._listing.one(store, name))
+        answer = Markup("") if run.status == "running" else await self.answer_of(run, request)
+        return Response(status_code=202) if answer is None else HTMLResponse(answer)
+
+    async def answer_of(self, run: RunSummary, request: Request) -> Markup | None:
+        """Return the answer of a run that has ended; None while the worker reads it, nothing where it cannot."""
+        key = (run, chosen(request).code)
+        if key not in self._answers:
+            try:
+                state = await self.read(lambda store: state_of(store, run.name))
+                answer = await self.drawn(request, "answer", (run.name,), state)
+            except VtaxError:  # the page of the run says why
+                answer = Markup("")
+            if answer is None:
+                return None
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[key] = answer
+        return self._answers[key]
 
     async def studies(self, request: Request) -> Response:
         """Return the studies that have runs."""
@@ -135,7 +171,16 @@ class Pages:
             seen = await run_in_threadpool(live.state)
             body = await self.drawn(request, "estimates", (name, str(seen.complete_blocks)), state)
             return self.page(request, "live", **shown, state=seen, estimates=body)
-        return await self.prepared_page(request, "run", "result", (name,), state, **shown)
+        words = await self.drawn(request, "words", (name,), state)
+        body = words and await self.drawn(request, "result", (name,), state)
+        return self.page(
+            request,
+            "run",
+            status=202 if body is None else 200,
+            body=body or words or Markup(""),
+            is_ready=body is not None,
+            **shown,
+        )
 
     async def report(self, request: Request) -> Response:
         """Return the report of a run, as vtax report writes it, under a policy of its own."""
@@ -165,18 +210,15 @@ class Pages:
             path, media_type="application/octet-stream", filename=f"{name}{DOWNLOADS[kind]}"
         )
 
-    async def contrast(self, request: Request) -> Response:
-        """Return two runs, or platforms of runs, against each other."""
-        sides = tuple(side_of(request.query_params, key) for key in ("treatment", "baseline"))
+    async def compare(self, request: Request) -> Response:
+        """Return two runs, or platforms of runs, compared."""
         offered = await self.read(offer) if self.has_store() else Offer()
-        shown: dict[str, Any] = {
-            "sides": dict(zip(("treatment", "baseline"), sides, strict=True)),
-            "offered": offered,
-        }
+        sides = sides_of(request.query_params, offered)
+        shown: dict[str, Any] = {"sides": dict(zip(SIDES, sides, strict=True)), "offered": offered}
         if not all(sides):
-            return self.page(request, "contrast", body=Markup(""), is_ready=True, **shown)
+            return self.page(request, "compare", body=Markup(""), is_ready=True, **shown)
         state = await self.read(lambda store: state_of_sides(store, sides))
-        return await self.prepared_page(request, "contrast", "contrast", sides, state, **shown)
+        return await self.prepared_page(request, "compare", "compare", sides, state, **shown)
 
     async def history(self, request: Request) -> Response:
         """Return a study over its runs."""
@@ -286,6 +328,16 @@ class Pages:
                 status,
             )
 
+    def _page(self, store: Store, wanted: RunFilter, number: int) -> tuple[Page, dict[str, str]]:
+        """Return (runs of a page, the question of each)."""
+        page = self._listing.page(store, wanted, number, RUNS_A_PAGE)
+        return page, questions_of(store, [run.name for run in page.runs])
+
+    def _unanswered(self, page: Page, code: str) -> list[RunSummary]:
+        """Return the runs that have ended, and whose answer was not read yet."""
+        ended = (run for run in page.runs if run.status != "running")
+        return [run for run in ended if (run, code) not in self._answers]
+
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
         """Return (state of a run, facts for its page).
 
@@ -376,5 +428,5 @@ def origin_words(origin: str) -> doc.Inline:
 def no_page() -> NotFound:
     """Return the error for an address that the page does not have."""
     return NotFound(
-        "there is no such page", hint="the runs, the studies and the contrast are linked above"
+        "there is no such page", hint="the runs, the studies and their comparison are linked above"
     )

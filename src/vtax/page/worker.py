@@ -1,4 +1,4 @@
-"""The worker process of the page: makes results, contrasts, histories and reports as HTML, and files to download.
+"""The worker process of the page: makes results, comparisons, histories and reports as HTML, and files to download.
 
 Each kind is a function from the store and a task to a text.
 """
@@ -19,6 +19,7 @@ from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.live.scheduling import set_idle
 from vtax.page.report_file import policy_file, report_policy, with_back_link
 from vtax.report import document as doc
+from vtax.report.document import msg
 from vtax.store.store import Store
 
 DOWNLOADS = {
@@ -120,20 +121,37 @@ def _is_full() -> bool:
     return pages * resource.getpagesize() > MOST_RESIDENT
 
 
-def _result(store: Store, task: Task) -> str:
-    """Return the result of a run, as `vtax show` prints it, below the lines about the run; then that of its hosts."""
-    from vtax.report.analysis.source import source_of
-    from vtax.report.chapters import with_hosts
-    from vtax.report.views.base import Options
+def _answer(store: Store, task: Task) -> str:
+    """Return the sentence that answers the question of a run."""
+    from vtax.report.analysis import analyse
+    from vtax.report.chapters import answer
 
-    document = with_hosts(source_of(store, task.names[0]), Options())
-    return _drawn(document, task, with_lead=True)
+    analysis = analyse(store, task.names[0])
+    return _drawn(doc.Document("", answer(analysis), colours=analysis.colours), task)
+
+
+def _words(store: Store, task: Task) -> str:
+    """Return the open chapters of the report of a run, without their figures, which take seconds to draw."""
+    return _drawn(doc.without_figures(_open_chapters(store, task)), task, with_lead=True)
+
+
+def _result(store: Store, task: Task) -> str:
+    """Return the open chapters of the report of a run."""
+    return _drawn(_open_chapters(store, task), task, with_lead=True)
+
+
+def _open_chapters(store: Store, task: Task) -> doc.Document:
+    from vtax.report.analysis.source import source_of
+    from vtax.report.chapters import report
+
+    return report(source_of(store, task.names[0]), is_whole=False)
 
 
 def _estimates(store: Store, task: Task) -> str:
-    """Return the ratios of a run so far, beside the widths of their intervals when this was last asked."""
+    """Return the matrix of a run so far, and the widths of its intervals beside those when this was last asked."""
     from vtax.live.view import estimates, widths
     from vtax.report.analysis import analyse
+    from vtax.report.answers.result.view import overview
 
     name, blocks = task.names
     analysis = analyse(store, name)
@@ -145,11 +163,13 @@ def _estimates(store: Store, task: Task) -> str:
     if len(_WIDTHS) > _MOST_LIVE_RUNS:
         del _WIDTHS[next(iter(_WIDTHS))]
     before = known[-2][1] if len(known) > 1 else {}
-    table = estimates(analysis, before)
-    return _drawn(doc.Document("", (table,) if table else ()), task)
+    parts = list(overview(analysis))
+    if (table := estimates(analysis, before)) is not None:
+        parts.append(doc.Titled(msg("Width of the intervals"), (table,)))
+    return _drawn(doc.Document("", tuple(parts), colours=analysis.colours), task)
 
 
-def _contrast(store: Store, task: Task) -> str:
+def _compare(store: Store, task: Task) -> str:
     """Return two sides as `vtax compare` compares them."""
     from vtax.report.answers.compare.compute import contrast
     from vtax.report.answers.compare.show import document_of
@@ -185,9 +205,11 @@ def _report(store: Store, task: Task) -> str:
 
 
 KINDS: Mapping[str, Callable[[Store, Task], str]] = {
+    "answer": _answer,
+    "words": _words,
     "result": _result,
     "estimates": _estimates,
-    "contrast": _contrast,
+    "compare": _compare,
     "history": _history,
     "report": _report,
 }

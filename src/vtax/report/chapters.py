@@ -46,20 +46,25 @@ _POOLED = frozenset({"claims", "explain", "figures", "recommend", "variance"})
 """Chapters over all sessions of a run, which answer nothing where a planned change lies between these."""
 
 
-def report(source: Source, options: Options = REPORT) -> doc.Document:
-    """Return the whole report of a run.
+def report(source: Source, options: Options = REPORT, *, is_whole: bool = True) -> doc.Document:
+    """Return the report of a run.
+
+    is_whole: with the question, and with the chapters that a page folds; else the warnings are the only one of these.
 
     Raises BadInput for a mapping that neither claims nor figures know, or to a platform that was not measured.
     """
     analysis = source.analysis
     mapping.check(analysis, options.mapped)
     title, lead = header_of(analysis)
-    question = term(str(analysis.declared.get("question") or ""))
+    question = term(str(analysis.declared.get("question") or "") if is_whole else "")
     parts: list[doc.Part] = []
     fleet = source.of_whole(fleet_of)
     is_of_two_states = fleet is not None and fleet.planned_change
+    left_out = _POOLED if is_of_two_states else frozenset()
+    if not is_whole:
+        left_out |= _FOLDED - {"warnings"}
     for view in in_reports():
-        if is_of_two_states and view.name in _POOLED:
+        if view.name in left_out:
             continue
         document = view.document(source, options)
         if document.nothing == "":
@@ -129,13 +134,19 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
     return doc.Document(title, (summary, doc.Titled(msg("Runs"), tuple(table), key="runs")), lead)
 
 
+def answer(analysis: Analysis) -> tuple[doc.Part, ...]:
+    """Return the sentence that answers the question of a run; nothing where nothing was measured."""
+    if not is_measured(analysis):
+        return ()
+    fleet = fleet_of(analysis)
+    return tuple(fleet_answer(fleet, analysis) if fleet else answer_line(analysis))
+
+
 def _answer(analysis: Analysis, key: str) -> doc.Titled:
     """Return the answer of one run, and the cautions."""
-    found: tuple[doc.Part, ...] = ()
+    found = answer(analysis)
     if is_measured(analysis):
-        fleet = fleet_of(analysis)
-        answer = fleet_answer(fleet, analysis) if fleet else answer_line(analysis)
-        found = (*answer, *caution_line(analysis, key))
+        found = (*found, *caution_line(analysis, key))
     name = joined([doc.Link(analysis.name, key), header_of(analysis)[0]], ": ")
     return doc.Titled(name, found or (doc.Paragraph(msg("Nothing was measured.")),))
 

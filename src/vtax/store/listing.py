@@ -141,6 +141,16 @@ def studies(store: Store) -> tuple[StudyRow, ...]:
     return tuple(rows)
 
 
+def questions_of(store: Store, names: Sequence[str]) -> dict[str, str]:
+    """Return what the study of each of these runs asks, or its title. Raises StoreError."""
+    run = schema.run
+    question, title = (run.c.declared[key].as_string() for key in ("question", "title"))
+    query = select(run.c.name, question.label("question"), title.label("title"))
+    with reading_rows(store.engine) as connection:
+        rows = fetch(connection, query.where(run.c.name.in_(names)))
+    return {row.name: row.question or row.title or "" for row in rows}
+
+
 def state_of(store: Store, name: str) -> str:
     """Return what differs when anything of a run does: its status, and a hash. Raises NotFound for an unknown run."""
     run, warning = schema.run, schema.warning

@@ -54,6 +54,7 @@ from vtax.report.document.parts import (
     Warnings,
     empty_document,
     table_of,
+    without_figures,
 )
 from vtax.report.document.text import (
     Inline,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from vtax.report.document.figures import Figure
@@ -181,3 +181,18 @@ def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:
         yield part
         if isinstance(part, Titled):
             yield from _flat(part.parts)
+
+
+def without_figures(document: Document) -> Document:
+    """Return a document without its figures, and without the sections that have nothing else."""
+    return replace(document, parts=_without_figures(document.parts))
+
+
+def _without_figures(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    kept: list[Part] = []
+    for part in parts:
+        if not isinstance(part, Titled):
+            kept += () if isinstance(part, Figure) else (part,)
+        elif inner := _without_figures(part.parts):
+            kept.append(replace(part, parts=inner))
+    return tuple(kept)

@@ -89,11 +89,11 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
     is_report = options.depth == "report"
     if fleet is not None and is_measured(analysis):
         if not fleet.planned_change:
-            parts += _overview(analysis) if is_report else _matrix(analysis, options)
+            parts += overview(analysis) if is_report else _matrix(analysis, options)
         answer = list(fleet_answer(fleet, analysis))
         parts = [*answer, *parts] if is_report else [*parts, *answer]
     elif is_measured(analysis):
-        matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
+        matrix = list(overview(analysis) if is_report else _matrix(analysis, options))
         is_tall = (
             not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
         )
@@ -282,7 +282,7 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     yield from (doc.Paragraph(note, "muted") for note in notes_under(section, analysis))
 
 
-def _overview(analysis: Analysis) -> Iterator[doc.Part]:
+def overview(analysis: Analysis) -> Iterator[doc.Part]:
     """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
     compared = _compared(analysis)
     if not compared:
