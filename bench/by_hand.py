@@ -43,11 +43,12 @@ from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
 from vtax.network.settings import LinkSettings
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin
-from vtax.runner.open_guest import OpenGuest
+from vtax.runner.open_guest import OpenGuest, OpenRun
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import Plan, make_plan, split_cpus
+from vtax.runner.removals import Removals
 from vtax.stats.ratio import paired_ratio
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -83,15 +84,18 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
     home = Home.from_environment().ensure()
     with cleanup.journal() as journal, cleanup.directory(journal) as directory:
         store = Store.open(f"sqlite:///{directory}/store.sqlite")
-        session = plan.sessions(0)[0]
+        life = plan.guests(0)[0]
         handle = begin(store, plan, vtax_version="bench")
         with (
+            Removals() as removals,
             Parsers() as parsers,
-            OpenGuest(session, plan, handle, home, journal, Observer(), parsers) as opened,
+            OpenGuest(
+                life, OpenRun(plan, handle, home, journal, Observer(), parsers, removals)
+            ) as opened,
         ):
 
             def measure() -> Values:
-                result = opened.trial(session.cells[0])
+                result = opened.trial(life.cells[0])
                 if result.error:
                     raise BenchmarkError(result.error)
                 tool = result.foreground

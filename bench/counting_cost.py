@@ -32,11 +32,12 @@ from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
-from vtax.runner import execute as execution
+from vtax.runner import ledger
+from vtax.runner.begin import begin
 from vtax.runner.counting import Counting
 from vtax.runner.events import EndedTrial, Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -115,7 +116,7 @@ def measure(platforms: list[str], rounds: int, blocks: int, longer: int) -> Watc
             yield
 
     Counting.around = around  # type: ignore[method-assign]
-    execution.UNREAD_S = 0.0  # each trial is read and stored before the next
+    ledger.UNREAD_S = 0.0  # each trial is read and stored before the next
     declared = {
         "name": "counting-cost",
         "baseline": platforms[0],

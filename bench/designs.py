@@ -39,9 +39,10 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.build import find
 from vtax.platforms import registry
-from vtax.runner.execute import begin
+from vtax.runner.begin import begin
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell, make_plan
+from vtax.runner.removals import Removals
 from vtax.stats.intervals import t_quantile
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -144,8 +145,10 @@ def bench_of(plan: Plan, stack: ExitStack) -> Bench:
     directory = stack.enter_context(cleanup.directory(journal))
     store = stack.enter_context(Store.open(f"sqlite:///{directory}/store.sqlite"))
     parsers = stack.enter_context(Parsers([(p.benchmark, p.parameters) for p in plan.points]))
+    removals = stack.enter_context(Removals())
     run = begin(store, plan, vtax_version="bench")
-    return Bench(plan, run, Home.from_environment().ensure(), journal, parsers)
+    home = Home.from_environment().ensure()
+    return Bench(plan, run, home, journal, parsers, removals)
 
 
 def period(bench: Bench, design: str, seconds: float, rounds: int) -> dict[str, Any]:

@@ -45,11 +45,12 @@ from vtax.host.waiting import wait_until
 from vtax.image.build import find
 from vtax.platforms import registry
 from vtax.platforms.stdio import StdioGuest
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin
-from vtax.runner.open_guest import OpenGuest
+from vtax.runner.open_guest import OpenGuest, OpenRun
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell, make_plan
+from vtax.runner.removals import Removals
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -134,24 +135,30 @@ class Bench:
     """Starts like guests and runs trials in them."""
 
     def __init__(
-        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, parsers: Parsers
+        self,
+        plan: Plan,
+        run: RunHandle,
+        home: Home,
+        journal: Journal,
+        parsers: Parsers,
+        removals: Removals,
     ) -> None:
         self.plan = plan
         self.journal = journal
-        self._to_open = (plan, run, home, journal, Observer(), parsers)
+        self._run = OpenRun(plan, run, home, journal, Observer(), parsers, removals)
         self._blocks = 0
         self.errors: list[str] = []
 
     def sessions(self) -> list[GuestLife]:
         """The guests of the next block, in random order, each with its cells in random order."""
         self._blocks += 1
-        return self.plan.sessions(self._blocks)
+        return self.plan.guests(self._blocks)
 
     @contextmanager
     def opened(self, session: GuestLife, starts: list[float]) -> Iterator[OpenGuest]:
         """A guest, until the end of the block. starts: gets the seconds of its start."""
         began = time.monotonic()
-        with OpenGuest(session, *self._to_open) as opened:
+        with OpenGuest(session, self._run) as opened:
             if not opened.has_started:
                 raise PlatformError(opened.start_error)
             starts.append(time.monotonic() - began)
@@ -305,9 +312,12 @@ def measure(platform: str, alike: int, minutes: float, longer_of: int) -> dict[s
         cleanup.journal() as journal,
         cleanup.directory(journal) as directory,
         Store.open(f"sqlite:///{directory}/store.sqlite") as store,
+        Removals() as removals,
         Parsers([(point.benchmark, point.parameters) for point in plan.points]) as parsers,
     ):
-        bench = Bench(plan, begin(store, plan, vtax_version="bench"), home, journal, parsers)
+        bench = Bench(
+            plan, begin(store, plan, vtax_version="bench"), home, journal, parsers, removals
+        )
         share = SHARE_NEARNESS if longer_of else 1.0
         pairs = nearness(bench, began + minutes * 60 * share)
         rows = [near_row(label, pairs) for label in TOUR]

@@ -243,7 +243,7 @@ def whole(lab: Lab, name: str) -> list[str]:
     planned = [
         (cell.key, block, 0)
         for block in range(plan.max_blocks)
-        for s in plan.sessions(block)
+        for s in plan.guests(block)
         for cell in s.cells
     ]
     rows = {key[1:]: row for key, row in stored(lab).items() if key[0] == name}

@@ -21,9 +21,9 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import Platform, Probe
 from vtax.runner.events import Observer
-from vtax.runner.execute import execute
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.plan import Plan
+from vtax.runner.session import execute
 from vtax.store.records import TrialRecord
 from vtax.store.run import RunHandle
 

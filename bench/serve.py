@@ -45,9 +45,10 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.build import find
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.stats.ratio import paired_ratio
 from vtax.store import schema
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord

@@ -26,9 +26,10 @@ from scipy import stats
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.build import find
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.store.query import RunData, load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate

@@ -32,10 +32,11 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.build import find
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.plan import PlannedCell, make_plan
+from vtax.runner.session import execute
 from vtax.store.query import GuestRow, RunData, load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate

@@ -30,9 +30,10 @@ from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry
+from vtax.runner.begin import begin
 from vtax.runner.events import EndedTrial, Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.store.query import Trials, load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate

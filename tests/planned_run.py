@@ -8,7 +8,7 @@ from vtax import __version__
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
-from vtax.runner.execute import begin
+from vtax.runner.begin import begin
 from vtax.runner.plan import make_plan
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate

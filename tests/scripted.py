@@ -25,9 +25,10 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
+from vtax.runner.begin import begin
 from vtax.runner.events import EndedTrial, Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
+from vtax.runner.session import execute
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -147,7 +148,7 @@ class WiredBenchmark(ScriptBenchmark):
 
 def store_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every trial stored when it ends, as one of three seconds is."""
-    monkeypatch.setattr("vtax.runner.execute.UNREAD_S", 0.0)
+    monkeypatch.setattr("vtax.runner.ledger.UNREAD_S", 0.0)
 
 
 class StopAfter(Observer):

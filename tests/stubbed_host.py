@@ -12,7 +12,7 @@ from vtax.cli import host_boots
 from vtax.host import boot_loaders
 from vtax.host.xen import is_dom0
 from vtax.image.image import Image
-from vtax.runner import boots, execute, host_sessions, resume
+from vtax.runner import begin, boots, host_sessions, resume
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
 
@@ -41,9 +41,9 @@ class Machine:
             (root / name).mkdir(parents=True)
         (root / "boot/grub/grub.cfg").write_text(CONFIGURATION.read_text())
         monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
-        for module in (host_boots, execute, host_sessions, resume):
+        for module in (host_boots, begin, host_sessions, resume):
             monkeypatch.setattr(module, "boot_id", lambda: f"{self.number:032}")
-        for module in (host_boots, execute):
+        for module in (host_boots, begin):
             monkeypatch.setattr(module, "host_facts", self.facts)
         for name, set_next in (("grub-reboot", '"$1"'), ("bootctl", '"$2"')):
             program = root / "bin" / name

@@ -8,9 +8,10 @@ from support import needs_program, needs_root
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.host.process import find_program
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.store.query import load, outputs
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate

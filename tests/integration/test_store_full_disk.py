@@ -16,9 +16,9 @@ from vtax.errors import StoreError
 from vtax.host.home import Home
 from vtax.host.process import run as run_program
 from vtax.host.waiting import wait_until
+from vtax.runner.begin import begin as begin_run
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin as begin_run
-from vtax.runner.execute import execute
+from vtax.runner.session import execute
 from vtax.store.query import load
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store

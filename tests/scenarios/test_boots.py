@@ -18,7 +18,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.report.analysis.source import source_of
 from vtax.runner import boots
-from vtax.runner.execute import begin
+from vtax.runner.begin import begin
 from vtax.runner.plan import Plan
 from vtax.store.query import load
 from vtax.store.run import RunHandle

@@ -22,9 +22,10 @@ from vtax.live.view import document, estimates, happened, progress, widths
 from vtax.report.analysis import analyse
 from vtax.report.renderers.format import english
 from vtax.runner import event_log
+from vtax.runner.begin import begin
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import EndedTrial, Observer, Progress
-from vtax.runner.execute import begin, execute
+from vtax.runner.session import execute
 from vtax.store.store import Store
 
 PROGRESS = Progress(1, 5, 3, 12, 20.0, 60.0)

@@ -36,11 +36,12 @@ from vtax.image.image import Image
 from vtax.messages import Note, part_of
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
+from vtax.runner.begin import begin
 from vtax.runner.counting import own_cpu_s
 from vtax.runner.events import EndedTrial, Observer, Progress
-from vtax.runner.execute import begin, execute
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.resume import check_host
+from vtax.runner.session import execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combine_flows
 from vtax.store import schema
@@ -73,8 +74,7 @@ def test_the_order_is_random_seeded_and_the_same_again(driver):
     def order(seed: int) -> list[list[tuple[str, list[str]]]]:
         plan = plan_of(study(design={"blocks": 9, "seed": seed}))
         return [
-            [(s.platform.name, [c.key for c in s.cells]) for s in plan.sessions(b)]
-            for b in range(9)
+            [(s.platform.name, [c.key for c in s.cells]) for s in plan.guests(b)] for b in range(9)
         ]
 
     assert order(7) == order(7)
@@ -86,8 +86,8 @@ def test_the_order_is_random_seeded_and_the_same_again(driver):
 def test_the_papers_order_runs_everything_as_it_is_written(driver):
     plan = plan_of(study(design={"blocks": 3, "order": "sequential"}))
     for block in range(3):
-        assert [s.platform.name for s in plan.sessions(block)] == ["native", "other"]
-        assert [c.point.levels["size"] for c in plan.sessions(block)[0].cells] == [1, 2, 3]
+        assert [s.platform.name for s in plan.guests(block)] == ["native", "other"]
+        assert [c.point.levels["size"] for c in plan.guests(block)[0].cells] == [1, 2, 3]
 
 
 def test_what_the_image_held_is_kept_with_the_run_and_its_session(driver, store, home, tmp_path):
@@ -648,7 +648,7 @@ def test_tuning_makes_cells_and_fresh_guests_of_its_own_and_leaves_others_keys_a
         cell.key for cell in untuned.cells
     }
     for block in range(5):
-        sessions = tuned.sessions(block)
+        sessions = tuned.guests(block)
         assert sorted((s.platform.name, s.tuning) for s in sessions) == [
             ("native", "default"),
             ("native", "pinned"),

@@ -214,7 +214,7 @@ def test_guests_of_other_points_are_not_disturbed(driver):
         )
     )
     kinds = {
-        tuple(sorted({cell.point.colocation.guests for cell in s.cells})) for s in plan.sessions(0)
+        tuple(sorted({cell.point.colocation.guests for cell in s.cells})) for s in plan.guests(0)
     }
     assert kinds == {(1,), (2,)}
     keys = {point.label: point.key for point in plan.points}

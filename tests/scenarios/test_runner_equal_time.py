@@ -19,8 +19,9 @@ from vtax.benchmarks.base import (
     WorkParameter,
 )
 from vtax.errors import BadInput, RunInterrupted
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
+from vtax.runner.session import execute
 from vtax.store.query import load
 
 _LOOP_S = 0.002

@@ -15,9 +15,10 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.runner import resume
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, host_programs, make_plan
+from vtax.runner.session import execute
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs
 from vtax.store.store import RunHandle, Store

@@ -13,8 +13,9 @@ from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.report.analysis import analyse
-from vtax.runner import execute as running
+from vtax.runner.begin import begin as begin_run
 from vtax.runner.resume import check_host, note_resumption
+from vtax.runner.session import execute
 from vtax.store.query import load
 
 HOST: dict[str, Any] = {
@@ -74,9 +75,9 @@ def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     install(monkeypatch)
     store_each_trial(monkeypatch)
     plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter(trials)
-    note_resumption(run := running.begin(store, plan, vtax_version="test"), plan)
+    note_resumption(run := begin_run(store, plan, vtax_version="test"), plan)
     with pytest.raises(RunInterrupted):
-        running.execute(plan, run, home, watching)
+        execute(plan, run, home, watching)
     run = store.open_run(run.name)
     assert run.ended_at is not None
     monkeypatch.setattr("time.time", lambda at=run.ended_at + 7200: at)

@@ -86,7 +86,7 @@ def test_percentiles_are_over_all_starts_of_a_cell(driver, store, home):
 
 
 def test_starts_share_no_guest_with_other_benchmarks(driver):
-    sessions = plan_of(study(benchmark=[BOTH, {"name": "script"}])).sessions(0)
+    sessions = plan_of(study(benchmark=[BOTH, {"name": "script"}])).guests(0)
     assert all(
         len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions
     )

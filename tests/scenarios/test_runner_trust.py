@@ -13,8 +13,9 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.image.image import Image
 from vtax.platforms.base import RunsAsRoot
 from vtax.runner import resume
-from vtax.runner.execute import begin, execute
+from vtax.runner.begin import begin
 from vtax.runner.plan import host_programs, make_plan
+from vtax.runner.session import execute
 from vtax.store.query import load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate

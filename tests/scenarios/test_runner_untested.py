@@ -21,9 +21,10 @@ from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.sentences import answers
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.runner.execute import begin, execute
+from vtax.runner.begin import begin
 from vtax.runner.plan import make_plan
 from vtax.runner.points import Point
+from vtax.runner.session import execute
 from vtax.runner.stopping import Stopping
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -158,7 +159,7 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
         + (session.networked.topology if session.networked else ""): sorted(
             cell.point.label for cell in session.cells
         )
-        for session in plan.sessions(0)
+        for session in plan.guests(0)
     }
     assert guests == {
         "native router": ["iperf3", "stream"],

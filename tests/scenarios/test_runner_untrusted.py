@@ -29,10 +29,11 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
 from vtax.runner import trial
+from vtax.runner.begin import begin
 from vtax.runner.containment import Failure, contained
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
+from vtax.runner.session import execute
 from vtax.store import database
 from vtax.store import run as stored
 from vtax.store.query import load, outputs

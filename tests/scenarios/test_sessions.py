@@ -22,10 +22,11 @@ from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions, stopping
+from vtax.runner.begin import begin
 from vtax.runner.events import Observer
-from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
+from vtax.runner.session import execute
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import within_budget
 from vtax.store.query import load

@@ -22,6 +22,7 @@ from vtax.host.home import Home
 from vtax.messages import quoted
 from vtax.runner.containment import Failure, contained
 from vtax.runner.parsers import Parsers
+from vtax.runner.plan import PlannedTrial
 from vtax.runner.records import trial_record
 from vtax.runner.trial import TrialResult, bounded_outputs, failed
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -273,7 +274,9 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign, 
             failed(Failure()), outcome=outcome(*REPORTS[0][:2], texts_of(REPORTS[0][2]))
         )
         ok: Any = PlanCell(f"0-{platform}")
-        forum.run.add_trial(trial_record(ok, number // 2, number, number, False, None, result))
+        forum.run.add_trial(
+            trial_record(PlannedTrial(ok, number // 2, number, False), number, None, result)
+        )
     look()
     forum.stored = 0
     counted = {"ok": 0, "failed": 0}
@@ -289,7 +292,8 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign, 
         result = hostile_result(random, REPORTS[index])
         counted["failed" if result.error else "ok"] += 1
         cell: Any = PlanCell(f"{index}-{platform}")
-        forum.run.add_trial(trial_record(cell, number % 3, number, number, False, guest, result))
+        trial = PlannedTrial(cell, number % 3, number, False)
+        forum.run.add_trial(trial_record(trial, number, guest, result))
         facts: Any = {}
         try:
             facts = checked(hostile_facts(random))
@@ -323,7 +327,7 @@ def test_a_hostile_text_everywhere_a_guest_speaks_reaches_no_terminal(word, foru
             failed(Failure(word or "x")), results={"single": output}, warnings=(quoted(word),)
         )
         cell: Any = PlanCell(f"0-{platform}")
-        forum.run.add_trial(trial_record(cell, 0, 0, 0, False, guest, result))
+        forum.run.add_trial(trial_record(PlannedTrial(cell, 0, 0, False), 0, guest, result))
         forum.run.end_guest(
             guest,
             ready_s=1.0,

@@ -18,7 +18,7 @@ from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.platforms.base import Probe
 from vtax.runner import boots, resume
-from vtax.runner.execute import begin
+from vtax.runner.begin import begin
 from vtax.store.store import Store
 
 # Boot loaders

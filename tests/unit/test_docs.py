@@ -82,6 +82,17 @@ def test_every_command_shown_exists_with_its_options(place, words):
             assert word.partition("=")[0] in known, f"{place}: {word}"
 
 
+def test_every_step_of_a_trial_is_a_function_of_its_name():
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = page.partition("## One trial\n")[2].partition("\n## ")[0]
+    names = re.findall(r"\(`([A-Z]\w+)\.(\w+)`\)", section)
+    assert len(names) >= 8
+    source = "".join(path.read_text() for path in (ROOT / "src/vtax/runner").glob("*.py"))
+    for owner, name in names:
+        body = source.partition(f"class {owner}")[2].partition("\nclass ")[0]
+        assert f"    def {name}(self" in body, f"{owner}.{name}"
+
+
 def test_the_changelog_and_the_citation_are_of_this_version():
     newest = re.search(r"^## ([0-9.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)

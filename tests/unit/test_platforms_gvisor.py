@@ -106,7 +106,7 @@ def plan_of(*platforms: str) -> Plan:
 
 def test_a_sandbox_that_keeps_its_links_gets_a_fresh_guest_for_each_setting():
     plan = plan_of("native", "gvisor-systrap")
-    sessions = plan.sessions(0)
+    sessions = plan.guests(0)
     assert [s.platform.name for s in sessions].count("native") == 1
     fresh = [s for s in sessions if s.platform.name == "gvisor-systrap"]
     assert len(fresh) == 3

@@ -16,7 +16,7 @@ from vtax.runner.audits import Audits
 def sessions(monkeypatch: pytest.MonkeyPatch) -> Any:
     install(monkeypatch)
     plan = plan_of(study(design={"blocks": 2, "seed": 7}))
-    return [session for block in range(2) for session in plan.sessions(block)]
+    return [session for block in range(2) for session in plan.guests(block)]
 
 
 def asked(known: Audits, session: Any) -> list[str]:

@@ -230,7 +230,7 @@ def test_ten_thousand_points_are_planned_in_a_moment(benchmark, share):
     announce(plan, lambda line: None)
     assert time.process_time() - started_at < 15.0 / share
     assert len(plan.points) == limits.MAX_POINTS // share
-    assert sum(len(session.cells) for session in plan.sessions(0)) == limits.MAX_CELLS // share
+    assert sum(len(session.cells) for session in plan.guests(0)) == limits.MAX_CELLS // share
     started_at = time.process_time()
     Stopping(plan, []).decide(1, 1.0)
     assert time.process_time() - started_at < 10.0 / share

@@ -25,11 +25,11 @@ from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
-from vtax.runner.execute import execute
 from vtax.runner.host_sessions import begin_next
 from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
+from vtax.runner.session import execute
 from vtax.store.store import RunHandle, Store
 from vtax.units import duration_s, format_duration
 

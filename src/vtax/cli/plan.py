@@ -105,7 +105,7 @@ def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
     if plan.study.boot:
         for visit, session in boots.guests_by_visit(plan):
             visits[id(session.platform), session.block] = vars(visit)
-    for session in _limited(_certain_sessions(plan)):
+    for session in _limited(_certain_guests(plan)):
         yield {
             **visits.get((id(session.platform), session.block), {}),
             "block": session.block + 1,
@@ -285,16 +285,16 @@ def _not_tested(plan: Plan) -> list[str]:
     return lines
 
 
-def _certain_sessions(plan: Plan) -> Iterator[GuestLife]:
+def _certain_guests(plan: Plan) -> Iterator[GuestLife]:
     """Yield the guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
-        yield from plan.sequential_sessions()
+        yield from plan.sequential_guests()
     elif plan.study.boot:
         for _, session in boots.guests_by_visit(plan):
             yield session
     else:
         for block in range(plan.min_blocks):
-            yield from plan.sessions(block)
+            yield from plan.guests(block)
 
 
 def _limited(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
@@ -313,7 +313,7 @@ def _order(plan: Plan) -> str:
         return f"order: all blocks of {', then of '.join(plan.platform_names)}"
     if plan.study.boot:
         return _order_by_boot(plan)
-    groups = groupby(_certain_sessions(plan), key=lambda session: session.block)
+    groups = groupby(_certain_guests(plan), key=lambda session: session.block)
     blocks = []
     for block, sessions in islice(groups, _ORDER_SHOWN + 1):
         blocks.append(f"block {block + 1}: {_platforms_in_order(sessions)}")

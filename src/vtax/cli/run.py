@@ -62,9 +62,9 @@ from vtax.platforms import registry
 from vtax.platforms.probing import unprobed
 from vtax.report.views import registry as views
 from vtax.runner import boots
+from vtax.runner.begin import begin
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
-from vtax.runner.execute import begin
 from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
 from vtax.stats.terms import Margins

@@ -138,7 +138,7 @@ def guests_by_visit(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
     for visit in planned_visits(plan.study, plan.seed):
         platforms = platforms_of(plan.study, visit.boot)
         for block in _visit_blocks(plan, visit):
-            for guest in plan.sessions(block):
+            for guest in plan.guests(block):
                 if guest.platform.name in platforms:
                     yield visit, guest
 

@@ -1,7 +1,7 @@
 """Sessions of a run, each in one boot of the host: which blocks are theirs, and what begins the next one.
 
 A run whose study asks for several sessions makes the first and is then `paused` until the next is begun: by a person,
-after a reboot or at another hour, or by `vtax run --pause` after a time. (The life of one guest is in `session.py`.)
+after a reboot or at another hour, or by `vtax run --pause` after a time. (The life of one guest is in `open_guest.py`.)
 """
 
 from __future__ import annotations

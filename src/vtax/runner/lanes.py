@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,40 +84,47 @@ def run_lanes(
 ) -> Mapping[str, Any]:
     """Start servers, run the foreground commands between two readings of the counters, then stop the servers.
 
-    counted: reads the counters. beside: what runs beside the foreground commands. Returns the settings of that.
+    counted: reads the counters.
+    beside: what runs beside the foreground commands.
+
+    Returns the settings of that.
     """
-    guests = lanes[0].guests
     try:
-        for number, lane in enumerate(lanes):
-            with naming_guest(number, guests):
-                lane.start_servers()
+        _in_turn(lanes, LaneRun.start_servers)
         try:
-            for number, lane in enumerate(lanes):
-                with naming_guest(number, guests):
-                    lane.prepare()
-                    lane.make_cold()
+            _in_turn(lanes, LaneRun.prepare)
             with beside as settings, counted:
-                if _are_apart(lanes):
-                    _run_guests(lanes, timeout_s)
-                elif len(lanes) == 1:
-                    lanes[0].begin(timeout_s)
-                    lanes[0].collect(timeout_s)
-                else:
-                    for lane in lanes:
-                        lane.launch()
-                    for lane in lanes:
-                        lane.finish(timeout_s)
+                _run_foreground(lanes, timeout_s)
         except BenchmarkError:
-            _check_servers(lanes)  # the cause of a client that waited for ever
+            _in_turn(lanes, LaneRun.check_servers)  # the cause of a client that waited for ever
             raise
-        _check_servers(lanes)
-        for number, lane in enumerate(lanes):
-            with naming_guest(number, guests):
-                lane.tidy()
+        _in_turn(lanes, LaneRun.check_servers)
+        _in_turn(lanes, LaneRun.tidy)
         return settings
     finally:
         for lane in lanes:
             lane.stop_servers()
+
+
+def _in_turn(lanes: Sequence[LaneRun], step: Callable[[LaneRun], None]) -> None:
+    """Do a step in every lane. Errors name the guest."""
+    for number, lane in enumerate(lanes):
+        with naming_guest(number, lane.guests):
+            step(lane)
+
+
+def _run_foreground(lanes: Sequence[LaneRun], timeout_s: float) -> None:
+    """Run the foreground commands of all lanes at once."""
+    if _are_apart(lanes):
+        _run_guests(lanes, timeout_s)
+    elif len(lanes) == 1:
+        lanes[0].begin(timeout_s)
+        lanes[0].collect(timeout_s)
+    else:
+        for lane in lanes:
+            lane.launch()
+        for lane in lanes:
+            lane.finish(timeout_s)
 
 
 def _are_apart(lanes: Sequence[LaneRun]) -> bool:
@@ -125,12 +132,6 @@ def _are_apart(lanes: Sequence[LaneRun]) -> bool:
     if lanes[0].guests == 1 and not lanes[0].is_counted:
         return False
     return len({id(lane.running) for lane in lanes}) == len(lanes)
-
-
-def _check_servers(lanes: Sequence[LaneRun]) -> None:
-    for number, lane in enumerate(lanes):
-        with naming_guest(number, lane.guests):
-            lane.check_servers()
 
 
 def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
@@ -258,14 +259,14 @@ class LaneRun:
                     raise
 
     def prepare(self) -> None:
-        """Write files and run what comes before the foreground command."""
+        """Write files and run what comes before the foreground command, whose files are then cold if it is."""
         _put(self._guest(self._measured), self._measured)
         _prepare(self._guest(self._measured), self._measured.before)
+        if self._measured.is_cold:
+            self._make_cold()
 
-    def make_cold(self) -> None:
-        """Drop what the guest wrote from the host's page cache, for a foreground command that is cold."""
-        if not self._measured.is_cold:
-            return
+    def _make_cold(self) -> None:
+        """Drop what the guest wrote from the host's page cache."""
         directory = self._places[self._measured.place].directory
         if directory is None:
             raise BenchmarkError(

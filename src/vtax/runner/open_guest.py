@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +28,6 @@ from vtax.network.lab import numbered
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.settings import LinkSettings
-from vtax.network.topology import Topology
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import density, neighbour, tuning
 from vtax.runner.audits import Audits
@@ -50,37 +49,36 @@ from vtax.store.store import RunHandle
 READY_TIMEOUT_S = 120.0
 
 
-class OpenGuest:
-    """A session while it is open.
+@dataclass(frozen=True)
+class OpenRun:
+    """A run while it is measured: what all of its guests share.
 
-    audits: of guests before it.
-    removals: remove its files while the next one starts; without them, they are gone when it has ended.
+    handle: of the run in the store.
+    removals: of the files of a guest that has ended, while the next one starts.
+    audits: of its guests so far.
     """
 
-    def __init__(
-        self,
-        session: GuestLife,
-        plan: Plan,
-        run: RunHandle,
-        home: Home,
-        journal: Journal,
-        observer: Observer,
-        parsers: Parsers,
-        audits: Audits | None = None,
-        removals: Removals | None = None,
-    ) -> None:
-        self._session = session
-        self._plan = plan
+    plan: Plan
+    handle: RunHandle
+    home: Home
+    journal: Journal
+    observer: Observer
+    parsers: Parsers
+    removals: Removals
+    audits: Audits = field(default_factory=Audits)
+
+
+class OpenGuest:
+    """A fresh guest while it runs, with its topology, the guests and peers beside it, and its trials."""
+
+    def __init__(self, life: GuestLife, run: OpenRun) -> None:
+        self._life = life
         self._run = run
-        self._home = home
-        self._journal = journal
-        self._observer = observer
-        self._parsers = parsers
-        self._audits = audits or Audits()
-        self._removals = removals
+        self._plan = run.plan
+        self.platform = life.platform
         self._is_over = False
         self._files: list[Registration] = []  # of its guests, once it is over
-        self._resources = plan.resources_of(session)
+        self._resources = run.plan.resources_of(life)
         self._stack = ExitStack()
         self._guests = ExitStack()
         self._links: Links | None = None
@@ -104,20 +102,19 @@ class OpenGuest:
 
     def __enter__(self) -> Self:
         """Start everything. A failure to start is kept, and becomes the error of every trial of this guest."""
-        name = self._session.platform.name
-        self._observer.guest_starting(name, self._session.block)
+        name = self.platform.name
+        self._run.observer.guest_starting(name, self._life.block)
         self._started_at = time.time()
         try:
             with contained(self._start_failure, "guest-not-started"):
                 self._start()
-            if self._removals is not None:
-                self._removals.finish()
+            self._run.removals.finish()
         except BaseException:
             self._take_down()
             raise
         if self._start_failure:
             self._ended["error"] = self._start_failure.error
-            self._observer.message(f"{name}: {self._start_failure.error}")
+            self._run.observer.message(f"{name}: {self._start_failure.error}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +127,7 @@ class OpenGuest:
 
     @property
     def has_started(self) -> bool:
-        """Whether every guest of this session came up."""
+        """Whether every guest of it came up."""
         return not self._start_failure
 
     @property
@@ -140,7 +137,7 @@ class OpenGuest:
 
     @property
     def lost(self) -> bool:
-        """Whether a guest of this session is gone or not trusted, so that its pending cells need a fresh one."""
+        """Whether a guest of it is gone or not trusted, so that its pending cells need a fresh one."""
         gone = any(endpoint.guest.lost for endpoint in self.endpoints.values())
         return self.has_started and (gone or self.is_spoilt)
 
@@ -148,7 +145,7 @@ class OpenGuest:
     def facts(self) -> Mapping[str, Fact]:
         """The audit of the guest. Raises PlatformError when it did not start."""
         if self._start_failure:
-            raise PlatformError(f"{self._session.platform.name}: {self._start_failure.error}")
+            raise PlatformError(f"{self.platform.name}: {self._start_failure.error}")
         facts: Mapping[str, Fact] = self._ended["facts"]
         return facts
 
@@ -161,12 +158,12 @@ class OpenGuest:
             version = self._version(benchmark, self._endpoints["guest"].guest)
             self._compare_machines(benchmark, version)
             return version
-        self._observer.message(failure.error)
+        self._run.observer.message(failure.error)
         return ""
 
     def _version(self, benchmark: Benchmark, guest: Guest) -> str:
         result = guest.run(benchmark.version_argv, timeout_s=30.0)
-        return self._parsers.version(benchmark, result.stdout + result.stderr)
+        return self._run.parsers.version(benchmark, result.stdout + result.stderr)
 
     def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
         """Warn when another machine that serves has another version of the tool than the image."""
@@ -174,11 +171,13 @@ class OpenGuest:
             other_version = self._version(benchmark, self._endpoints[role].guest)
             if other_version != version:
                 versions = {"there": other_version, "machine": name, "here": version}
-                self._run.add_warning(Note("other-tool-version", tool=benchmark.tool, **versions))
+                self._run.handle.add_warning(
+                    Note("other-tool-version", tool=benchmark.tool, **versions)
+                )
 
     def _machines_by_role(self) -> Mapping[str, str]:
         """Return the platforms that reach other machines, by the roles of the ends that are there."""
-        point = self._session.networked
+        point = self._life.networked
         if point is None or point.link is None:
             return {}
         return topology_registry.get(point.topology).machines(point.link)
@@ -186,20 +185,17 @@ class OpenGuest:
     def store(self) -> int:
         """Store the guest, unless it is stored already; returns its id."""
         if self._guest_id is None:
-            topology = self._session.networked.topology if self._session.networked else ""
-            name, block = self._session.platform.name, self._session.block
-            with self._run.together():
-                guest_id = self._run.begin_guest(name, block, topology, self._started_at)
-                self._run.end_guest(guest_id, **self._ended)
+            topology = self._life.networked.topology if self._life.networked else ""
+            name, block, handle = self.platform.name, self._life.block, self._run.handle
+            with handle.together():
+                guest_id = handle.begin_guest(name, block, topology, self._started_at)
+                handle.end_guest(guest_id, **self._ended)
             self._guest_id = guest_id
         return self._guest_id
 
     def trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest and read it. Any failure is the error of the result."""
-        return self._read(self.measure(cell))
-
-    def _read(self, trial: MeasuredTrial | TrialResult) -> TrialResult:
-        return trial.read(self._parsers) if isinstance(trial, MeasuredTrial) else trial
+        return self.measure(cell).read(self._run.parsers)
 
     def measure(self, cell: PlannedCell) -> MeasuredTrial | TrialResult:
         """Run one trial of a cell in this guest; read already where that takes no time. Any failure is its error."""
@@ -226,7 +222,7 @@ class OpenGuest:
 
         @cache
         def read() -> LeastWork:
-            result = self._read(measured)
+            result = measured.read(self._run.parsers)
             if result.error:
                 return UNKNOWN
             work = cell.point.benchmark.work
@@ -236,7 +232,7 @@ class OpenGuest:
 
     def unstored_trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest, which has started, and read it."""
-        return self._read(self._measure(cell))
+        return self._measure(cell).read(self._run.parsers)
 
     def _measure(
         self, cell: PlannedCell, least: Callable[[], LeastWork] = lambda: NOTHING
@@ -268,17 +264,17 @@ class OpenGuest:
         return result
 
     def _trial_of_starts(self, cell: PlannedCell) -> TrialResult:
-        """Run a trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
+        """Run a trial that starts guests of its own: the one of this life, whose facts are known, is stopped before."""
         self._endpoints.clear()
         self._guests.close()
-        platform, resources = self._session.platform, self._resources
+        platform, resources = self.platform, self._resources
 
         def start(number: int) -> Endpoint:
-            limits = self._plan.resources_of(self._session, number)
+            limits = self._plan.resources_of(self._life, number)
             return self._start_guest(platform, None, limits, False)
 
         result = run_starts(
-            self._parsers,
+            self._run.parsers,
             cell.point,
             Context(resources.vcpus, resources.memory_bytes),
             start,
@@ -289,37 +285,40 @@ class OpenGuest:
         return replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
 
     def _start(self) -> None:
-        for registered in tuning.apply(self._session.tuning, self._journal):
-            self._stack.callback(registered.release)
-        self._stack.enter_context(self._guests)
-        point = self._session.networked
-        if point is None or point.link is None:
-            platform = self._session.platform
-            self._endpoints["guest"] = self._start_guest(platform, None, self._resources, True)
-        else:
-            self._start_topology(topology_registry.get(point.topology), point.link)
+        """Start everything: each step needs those before it."""
+        self._tune_host()
+        self._build_topology()
+        self._start_ends()
         self._start_colocated()
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
         self._settle(guest)
-        tools = {point.benchmark.tool for point in self._plan.points}
-        facts = self._audits.facts(self._session, lambda: guest.facts(tools))
-        self._ended["facts"] = {**facts, **self._facts_of_the_host()}
-        between_cpus = str(facts.get("clock_between_cpus", ""))
-        if between_cpus.startswith("goes back"):
-            name = self._session.platform.name
-            self._run.add_warning(Note("clock-goes-back", platform=name, what=between_cpus))
+        self._ended["facts"] = self._audit(guest)
 
-    def _start_topology(self, topology: Topology[Any], link: LinkSettings) -> None:
-        """Make the topology's links, and start a guest at each of its ends."""
-        guests = self._session.colocation.guests
-        self._links = topology.build(self._journal, link, guests)
+    def _tune_host(self) -> None:
+        for registered in tuning.apply(self._life.tuning, self._run.journal):
+            self._stack.callback(registered.release)
+        self._stack.enter_context(self._guests)
+
+    def _build_topology(self) -> None:
+        """Make the links of the topology, if the guest needs a network."""
+        point = self._life.networked
+        if point is None or point.link is None:
+            return
+        topology, link = topology_registry.get(point.topology), point.link
+        self._links = topology.build(self._run.journal, link, self._life.colocation.guests)
         self._guests.callback(self._links.close)
         for note in self._links.notes:
-            self._run.add_warning(Note("topology", topology=topology.name, what=note))
+            self._run.handle.add_warning(Note("topology", topology=topology.name, what=note))
         machine = topology.other_machine(link)
         if machine:
             self._connect(machine, (topology.name, link))
+
+    def _start_ends(self) -> None:
+        """Start the guest, or a guest at each end of the topology, and wait for the agents."""
+        if self._links is None:
+            self._endpoints["guest"] = self._start_guest(self.platform, None, self._resources, True)
+            return
         for end in self._links.ends:
             self._endpoints[end.role] = self._start_end(end)
 
@@ -329,14 +328,14 @@ class OpenGuest:
         machine = resolve_platform(self._plan.study, name, self._plan.source)
         spec = self._spec(self._plan.peer_resources, None)
         self._there = connect_other_machine(machine, self._links, spec, self._guests.callback)
-        platform, level = self._session.platform, self._session.tuning
+        platform, level = self.platform, self._life.tuning
         self._there.build(self._plan.image.key, platform, self._resources, level, link)
         self._note_uplinks("peer", name, self._there.uplinks)
 
     def _start_colocated(self) -> None:
-        """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
-        colocation, platform = self._session.colocation, self._session.platform
-        starts_its_own = bool(self._session.cells[0].point.benchmark.stages)
+        """Start the further guests, each on the next host CPUs, and its neighbour."""
+        colocation, platform = self._life.colocation, self.platform
+        starts_its_own = bool(self._life.cells[0].point.benchmark.stages)
         if self._links is None and not starts_its_own:
             for number in range(1, colocation.guests):
                 name = f"guest {number + 1} of {colocation.guests}"
@@ -345,14 +344,14 @@ class OpenGuest:
         if not colocation.neighbour:
             return
         number = colocation.guests
-        lab = neighbour.make_lab(self._journal) if colocation.is_networked else None
+        lab = neighbour.make_lab(self._run.journal) if colocation.is_networked else None
         if lab is not None:
             self._guests.callback(lab.close)
         self._neighbour = neighbour.start_neighbour(
             lambda end: self._start_another(platform, end, number, "the neighbour"),
             self._start_end,
             lab,
-            self._plan.resources_of(self._session, number),
+            self._plan.resources_of(self._life, number),
         )
         self._colocated |= self._neighbour.ends
 
@@ -360,7 +359,7 @@ class OpenGuest:
         self, platform: Platform, end: NetworkEnd | None, number: int, name: str
     ) -> Endpoint:
         """Start a further guest of the platform; a failure, and the line about its start, name it."""
-        resources = self._plan.resources_of(self._session, number)
+        resources = self._plan.resources_of(self._life, number)
         try:
             endpoint = self._start_guest(platform, end, resources, False)
             if end is not None:
@@ -370,14 +369,14 @@ class OpenGuest:
             error.what = at(name, error.what)
             raise
         ready_s = time.monotonic() - endpoint.requested_at
-        self._observer.message(f"{platform.name}: {name} ready in {ready_s:.2f} s")
+        self._run.observer.message(f"{platform.name}: {name} ready in {ready_s:.2f} s")
         return endpoint
 
     def _settle(self, guest: Guest) -> None:
         """Give programs of a guest of the image what they have on every platform, and its kernel its tuning."""
-        if self._session.platform.driver.uses_image:
+        if self.platform.driver.uses_image:
             guest.set_limits()
-        tuning.apply_inside(self._session.tuning, guest)
+        tuning.apply_inside(self._life.tuning, guest)
 
     def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
         """Return a warning about virtual CPUs that share host CPUs because of further guests."""
@@ -386,20 +385,26 @@ class OpenGuest:
             return ()
         return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0)))
 
-    def _facts_of_the_host(self) -> dict[str, Fact]:
-        """Return facts that the guest cannot see: its resources and effective limits."""
-        facts: dict[str, Fact] = {**self._endpoints["guest"].running.limits_in_force()}
+    def _audit(self, guest: Guest) -> dict[str, Fact]:
+        """Return the facts of the guest, and those that it cannot see: its resources and effective limits."""
+        tools = {point.benchmark.tool for point in self._plan.points}
+        facts = {**self._run.audits.facts(self._life, lambda: guest.facts(tools))}
+        between_cpus = str(facts.get("clock_between_cpus", ""))
+        if between_cpus.startswith("goes back"):
+            note = Note("clock-goes-back", platform=self.platform.name, what=between_cpus)
+            self._run.handle.add_warning(note)
+        facts.update(self._endpoints["guest"].running.limits_in_force())
         facts["isolation"] = self._isolation()
         facts["scratch"] = self._place_of_scratch()
-        if self._session.tuning:
-            facts["tuning"] = self._session.tuning
+        if self._life.tuning:
+            facts["tuning"] = self._life.tuning
         if len(self._plan.study.scratch) > 1:
-            facts["started.scratch"] = self._session.cells[0].point.scratch
-        colocation = self._session.colocation
+            facts["started.scratch"] = self._life.cells[0].point.scratch
+        colocation = self._life.colocation
         if colocation.total > 1:
             facts["started.guests"] = colocation.guests
             facts["started.neighbour"] = bool(colocation.neighbour)
-        point = self._session.networked
+        point = self._life.networked
         if point is not None and point.link is not None:
             link = str(Levels(point.link.model_dump(exclude_defaults=True)))
             facts["started.topology"] = point.topology
@@ -408,13 +413,13 @@ class OpenGuest:
 
     def _place_of_scratch(self) -> str:
         """Return where /scratch lies: on a machine of the user's the directory that it has."""
-        if self._session.platform.driver.uses_image:
-            return self._session.scratch
-        return str(getattr(self._session.platform.options, "scratch", "its own"))
+        if self.platform.driver.uses_image:
+            return self._life.scratch
+        return str(getattr(self.platform.options, "scratch", "its own"))
 
     def _isolation(self) -> str:
         """Return what the layer under test is, see report.analysis.also_differs."""
-        platform = self._session.platform
+        platform = self.platform
         is_elsewhere = self._endpoints["guest"].running.is_remote
         if is_elsewhere or not platform.driver.uses_image:
             return "elsewhere"
@@ -425,9 +430,9 @@ class OpenGuest:
         if end.under_test:
             number = self._number_of(end)
             if number:
-                name = f"guest {number + 1} of {self._session.colocation.guests}"
-                return self._start_another(self._session.platform, end, number, name)
-            platform, resources = self._session.platform, self._resources
+                name = f"guest {number + 1} of {self._life.colocation.guests}"
+                return self._start_another(self.platform, end, number, name)
+            platform, resources = self.platform, self._resources
         else:
             name = self._machines_by_role().get(end.role, "native")
             platform = resolve_platform(self._plan.study, name, self._plan.source)
@@ -441,11 +446,13 @@ class OpenGuest:
     def _note_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
         for uplink in uplinks:
             nics = {"nic": uplink.here, "there": uplink.there}
-            self._run.add_warning(Note("end-elsewhere", role=role, platform=platform, **nics))
+            self._run.handle.add_warning(
+                Note("end-elsewhere", role=role, platform=platform, **nics)
+            )
 
     def _number_of(self, end: NetworkEnd) -> int:
         """Return which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
-        for number in range(1, self._session.colocation.guests):
+        for number in range(1, self._life.colocation.guests):
             if end.role == numbered("guest", number):
                 return number
         return 0
@@ -472,7 +479,7 @@ class OpenGuest:
         if is_measured:
             self._ended["ready_s"] = time.monotonic() - started
             self._ended["notes"] = running.notes
-            self._observer.guest_ready(platform.name, self._ended["ready_s"])
+            self._run.observer.guest_ready(platform.name, self._ended["ready_s"])
         return Endpoint(running, guest, started, spec.directory)
 
     def _spec(
@@ -480,20 +487,20 @@ class OpenGuest:
     ) -> GuestSpec:
         """Return what to start a guest from, with a directory of its own. is_serving: it is not under test."""
         name = f"vtax-{secrets.token_hex(3)}"
-        directory = Path(self._home.guests, name)
-        registered = self._journal.register(Tree(str(directory)))
+        directory = Path(self._run.home.guests, name)
+        registered = self._run.journal.register(Tree(str(directory)))
         self._guests.callback(self._release_files, registered)
         directory.mkdir(parents=True)
         image = self._plan.image.of_peers if is_serving else self._plan.image
         privileges = frozenset() if is_serving else self._plan.privileges
-        scratch = "volume" if is_serving else self._session.cells[0].point.scratch
+        scratch = "volume" if is_serving else self._life.cells[0].point.scratch
         return GuestSpec(
-            name, image, resources, directory, self._journal, plugboard, privileges, scratch
+            name, image, resources, directory, self._run.journal, plugboard, privileges, scratch
         )
 
     def _release_files(self, registered: Registration) -> None:
-        """Remove files of a guest that has ended; at the end of the session they may be removed later."""
-        if self._is_over and self._removals is not None:
+        """Remove files of a guest that has ended; at its end they may be removed later."""
+        if self._is_over:
             self._files.append(registered)
         else:
             registered.release()
@@ -502,7 +509,7 @@ class OpenGuest:
         """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""
         resources = self._plan.resources
         running = self._endpoints["guest"].running
-        bounded = getattr(self._session.platform.options, "bounded", True)
+        bounded = getattr(self.platform.options, "bounded", True)
         alone = Context(
             resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded
         )
@@ -539,11 +546,10 @@ class OpenGuest:
                 for endpoint in self.endpoints.values():
                     endpoint.guest.remove_put()
                 self._stack.close()
-                if self._removals is not None:
-                    self._removals.begin(self._files)
+                self._run.removals.begin(self._files)
         finally:
             if failure:
-                self._observer.message(f"{self._session.platform.name}: {failure.error}")
+                self._run.observer.message(f"{self.platform.name}: {failure.error}")
             self.store()
 
 

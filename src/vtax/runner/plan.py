@@ -67,6 +67,21 @@ class PlannedCell:
 
 
 @dataclass(frozen=True)
+class PlannedTrial:
+    """A trial of a cell in a block. number: among those of the cell in the block, from 0, warm-up included."""
+
+    cell: PlannedCell
+    block: int
+    number: int
+    is_warmup: bool
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What the store knows it by: the cell's key, the block and the number."""
+        return (self.cell.key, self.block, self.number)
+
+
+@dataclass(frozen=True)
 class GuestLife:
     """The life of one fresh guest: a platform and its cells in the order they run."""
 
@@ -139,10 +154,19 @@ class Plan:
         """The number of blocks when no rule stops the run earlier."""
         return self.study.design.rule.most_blocks
 
-    def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
-        """Return what a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
+    def resources_of(self, life: GuestLife, number: int = 0) -> Resources:
+        """Return what a guest may use. number: of several side by side, from 0; CPUs are dealt out round robin."""
         cpus = cpus_of(number, self.resources.vcpus) if number else self.resources.cpus
-        return tuning.resources_at(session.tuning, replace(self.resources, cpus=cpus))
+        return tuning.resources_at(life.tuning, replace(self.resources, cpus=cpus))
+
+    def trials_of(self, life: GuestLife) -> list[PlannedTrial]:
+        """Return the trials of a guest, in the order they run."""
+        trials = []
+        for cell in life.cells:
+            for number in range(self.trials_per_cell):
+                is_warmup = number < self.study.design.warmup
+                trials.append(PlannedTrial(cell, life.block, number, is_warmup))
+        return trials
 
     def largest_of(self, platform: str) -> Point | None:
         """Return the point at which most guests of a platform run at once; None when it has no cells."""
@@ -158,15 +182,15 @@ class Plan:
         """The number of blocks that are made whatever their outcome, unless a time ends the run."""
         return self.study.design.rule.fewest_blocks
 
-    def sequential_sessions(self) -> Iterator[GuestLife]:
+    def sequential_guests(self) -> Iterator[GuestLife]:
         """Yield all fresh guests of a run in sequential order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
-                for session in self.sessions(block):
-                    if session.platform.name == name:
-                        yield session
+                for life in self.guests(block):
+                    if life.platform.name == name:
+                        yield life
 
-    def sessions(self, block: int) -> list[GuestLife]:
+    def guests(self, block: int) -> list[GuestLife]:
         """Return the fresh guests of one block and their cells, in the order they run.
 
         Randomized: platforms in random order, cells in random order within a guest; the generator is seeded with
@@ -174,17 +198,17 @@ class Plan:
         """
         generator = random.Random(f"{self.seed}/{block}")
         sequential = self.study.design.order == "sequential"
-        sessions = []
+        lives = []
         for together in self._cells_by_guest:
             cells = list(together)
             if not sequential:
                 generator.shuffle(cells)
             platform = cells[0].platform
             groups = [cells] if platform.network_limits.links_change else _by_link(cells)
-            sessions += [GuestLife(block, platform, tuple(group)) for group in groups]
+            lives += [GuestLife(block, platform, tuple(group)) for group in groups]
         if not sequential:
-            generator.shuffle(sessions)
-        return sessions
+            generator.shuffle(lives)
+        return lives
 
     @property
     def platform_names(self) -> list[str]:
@@ -248,8 +272,8 @@ class Plan:
             if cell.platform.name in emulated:
                 trials_s += _EMULATED_TRIAL_S
         starts_s = 0.0
-        for session in self.sessions(0):
-            platform = session.platform
+        for life in self.guests(0):
+            platform = life.platform
             if platform.name in without:
                 continue
             starts_s += _START_S[platform.driver.isolation(platform.options)]

@@ -71,6 +71,13 @@ class Point:
         return replace(self, parameters=length.with_count(self.parameters, counted, count))
 
     @property
+    def count_of_work(self) -> tuple[str, Any]:
+        """The name of the parameter that is found out, and its value."""
+        counted = self.counted
+        assert counted is not None
+        return counted.parameter, self.parameters.model_dump(mode="json")[counted.parameter]
+
+    @property
     def stored_parameters(self) -> dict[str, Any]:
         """The parameters as a run keeps them with each cell."""
         counted = self.counted

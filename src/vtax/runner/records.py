@@ -12,7 +12,7 @@ from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import Probe
 from vtax.runner.check import resolve_platform
-from vtax.runner.plan import Plan, PlannedCell, Untested
+from vtax.runner.plan import Plan, PlannedCell, PlannedTrial, Untested
 from vtax.runner.trial import TrialResult
 from vtax.store.records import (
     LISTS,
@@ -126,18 +126,10 @@ def cell_record(cell: PlannedCell) -> CellRecord:
 
 
 def trial_record(
-    cell: PlannedCell,
-    block: int,
-    number: int,
-    position: int,
-    is_warmup: bool,
-    guest_id: int | None,
-    result: TrialResult,
+    trial: PlannedTrial, position: int, guest_id: int | None, result: TrialResult
 ) -> TrialRecord:
     """Return the record of a trial.
 
-    block: its number from 0.
-    number: of the trial among those of the cell in the block, warm-up included.
     position: in the whole run.
     guest_id: of its guest in the store.
     """
@@ -149,12 +141,12 @@ def trial_record(
         if lists:
             effective[key] = {name: list(values) for name, values in lists.items()}
     return TrialRecord(
-        cell_key=cell.key,
+        cell_key=trial.cell.key,
         guest_id=guest_id,
-        block=block,
-        number=number,
+        block=trial.block,
+        number=trial.number,
         position=position,
-        is_warmup=is_warmup,
+        is_warmup=trial.is_warmup,
         status="failed" if result.error else "ok",
         started_at=result.started_at,
         outside_s=foreground.outside_s if foreground else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Set
-from itertools import product
 from typing import Any
 
 from vtax.counters.host import machine_id
@@ -153,13 +152,12 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     place, parted = "in or after", set[str]()
     if plan.study.design.rule_class.is_counted:
         place = "after"
-        for session in plan.sessions(block):
-            keys = [cell.key for cell in session.cells]
-            planned = set(product(keys, [block], range(plan.trials_per_cell)))
+        for life in plan.guests(block):
+            planned = {trial.key for trial in plan.trials_of(life)}
             if not planned <= trials:
                 place = "within"
                 if planned & trials:
-                    parted.add(session.platform.name)
+                    parted.add(life.platform.name)
     data = {"place": place, "block": block + 1, "later": later}
     if parted:
         run.add_warning(Note("resumed-parted", platforms=sorted(parted), **data))
@@ -172,9 +170,9 @@ def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
     if plan.study.design.order == "randomized":
         return max(block for _, block in begun)
     last = 0
-    for session in plan.sequential_sessions():
-        if any((cell.key, session.block) in begun for cell in session.cells):
-            last = session.block
+    for life in plan.sequential_guests():
+        if any((cell.key, life.block) in begun for cell in life.cells):
+            last = life.block
     return last
 
 

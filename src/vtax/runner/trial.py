@@ -69,6 +69,10 @@ class TrialResult:
     error: str = ""
     traceback: str = ""
 
+    def read(self, parsers: Parsers) -> TrialResult:
+        """Return it, as it is read already (see MeasuredTrial)."""
+        return self
+
 
 def failed(failure: Failure) -> TrialResult:
     """Return a trial that could not start."""
