@@ -13,6 +13,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import ProgramBenchmark
 from vtax.cli.main import group
 from vtax.cli.own_image import study_of
+from vtax.cli.run_options import RunOptions
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.image import Image
@@ -112,7 +113,7 @@ def test_a_benchmark_is_called_as_its_image_unless_vtax_has_one_of_that_name(mon
     monkeypatch.setattr("vtax.cli.own_image.known_load", lambda words: LOADS["wrk"])
     for image, name in (("shop", "shop"), ("redis", "redis-served")):
         with click.Context(group):
-            study = load(study_of(None, image, "wrk {url}", None, None)).study
+            study = load(study_of(RunOptions(image=image, load_of="wrk {url}"))).study
             assert [program.name for program in study.program] == [name]
             assert [table.name for table in study.benchmark] == [name]
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from vtax.cli import run
 from vtax.cli.arguments import listed
 from vtax.cli.completion import platform_names
 from vtax.cli.own_image import load_option, port_option, serve_option
+from vtax.cli.run import run_study
+from vtax.cli.run_options import RunOptions
 
 _STUDY = "anatomy"
 
@@ -44,8 +45,7 @@ _STUDY = "anatomy"
 )
 @click.option("--dry-run", "only_plan", is_flag=True, help="Print the plan; needs no root.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
-@click.pass_context
-def command(context: click.Context, /, load_of: str | None, **options: Any) -> None:
+def command(load_of: str | None, **options: Any) -> None:
     """Measure what the cost of PLATFORM is made of, on BENCHMARK (default: all of the study anatomy).
 
     A ladder leads from native to the platform, and each rung has one mechanism more: namespaces,
@@ -59,5 +59,4 @@ def command(context: click.Context, /, load_of: str | None, **options: Any) -> N
       vtax anatomy --of docker --image shop --load 'wrk {url}'
     """
     study = None if load_of is not None else _STUDY
-    no_gate = {"check": None}  # what the option's callback makes of nothing
-    context.invoke(run.command, study=study, load_of=load_of, **no_gate, **options)
+    run_study(RunOptions(study=study, load_of=load_of, **options))

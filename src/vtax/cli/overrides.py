@@ -7,26 +7,34 @@ from contextlib import contextmanager
 from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
+from vtax.cli.run_options import RunOptions
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
 from vtax.network.registry import topologies
 from vtax.platforms.registry import names as driver_names
 from vtax.study.changes import ChangedPart, changed_by
-from vtax.study.load import find
+from vtax.study.load import design_overrides, find
 from vtax.study.model import Study
 
+_OF_GUEST = ("image", "vcpus", "memory", "disk")
 _LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
 _BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
 _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 
-def guest_changes(
-    image: str | None, vcpus: int | None, memory: str | None, disk: str | None
-) -> dict[str, Any]:
-    """Return what --image, --vcpus, --memory and --disk change."""
-    given = {"image": image, "vcpus": vcpus, "memory": memory, "disk": disk}
-    changed = {key: value for key, value in given.items() if value is not None}
-    return {"guest": changed} if changed else {}
+def changes_of(options: RunOptions, study: Study) -> dict[str, Any]:
+    """Return what options change of a study. Raises BadInput."""
+    given = options.of_study
+    guest = {name: given[name] for name in _OF_GUEST if name in given}
+    return merge_changes(
+        {"platforms": list(options.platforms)} if options.platforms else {},
+        {"scratch": list(options.scratch)} if options.scratch else {},
+        {"guest": guest} if guest else {},
+        link_changes(study, options.link),
+        boot_changes(study, options.boot, options.blocks, options.platforms),
+        design_overrides(study, options.blocks, options.sessions, options.budget),
+        _name_changes(study, given),
+    )
 
 
 def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
@@ -110,27 +118,26 @@ def boot_changes(
     return {"boot": boots, "design": design}
 
 
-def name_changes(study: Study, **given: Any) -> dict[str, Any]:
+def _name_changes(study: Study, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the study's own list of what options changed, with the given ones; it stands beside every result."""
+    if not given:
+        return {}
     added = []
     for option, value in given.items():
-        if value not in (None, ()):
-            text = ", ".join(value) if isinstance(value, tuple) else str(value)
-            added.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
-    if not added:
-        return {}
+        text = ", ".join(value) if isinstance(value, tuple) else str(value)
+        added.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
     return {"changed_by": [*(change.model_dump() for change in study.changed_by), *added]}
 
 
 @contextmanager
-def blaming_options(study: str, **given: Any) -> Iterator[None]:
+def blaming_options(options: RunOptions, study: str) -> Iterator[None]:
     """Let a BadInput that changes of a sound study cause name the options that are given, not the study's file."""
     try:
         yield
     except BadInput as error:
-        options = [f"--{option}" for option, value in given.items() if value not in (None, ())]
-        if options:
-            error.where = error.where.replace(str(find(study)), ", ".join(options))
+        names = [f"--{option}" for option in options.of_study]
+        if names:
+            error.where = error.where.replace(str(find(study)), ", ".join(names))
         raise
 
 

@@ -10,6 +10,7 @@ import click
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.arguments import words_of
 from vtax.cli.output import notify
+from vtax.cli.run_options import RunOptions
 from vtax.errors import BadInput
 from vtax.study.drafts import known_load, served
 from vtax.study.fields import checked_name
@@ -32,22 +33,21 @@ port_option = click.option(
 )
 
 
-def study_of(
-    study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None
-) -> str:
+def study_of(options: RunOptions) -> str:
     """Return what `vtax run` runs: STUDY, or a temporary study file generated from the options.
 
     Raises BadInput for options that do not go together.
     """
+    image, load_of = options.image, options.load_of
     if load_of is None:
-        if serve or port:
+        if options.serve or options.port:
             raise BadInput("--serve and --port need --load", hint="add --load COMMAND")
-        if study is None:
+        if options.study is None:
             raise BadInput(
                 "STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND"
             )
-        return study
-    if study is not None or image is None:
+        return options.study
+    if options.study is not None or image is None:
         what = "--load takes the place of STUDY, and needs --image"
         raise BadInput(what, hint="vtax run --image shop --load 'wrk {url}'")
     try:
@@ -66,7 +66,7 @@ def study_of(
         )
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
     path = Path(directory, "study.toml")
-    server = [f"{{{ENTRY}}}", *(words_of(serve, "--serve") if serve else [])]
+    server = [f"{{{ENTRY}}}", *(words_of(options.serve, "--serve") if options.serve else [])]
     name = image if image not in benchmarks() else f"{image[:57]}-served"
-    path.write_text(served(name, image, server, words, port or 8080))
+    path.write_text(served(name, image, server, words, options.port or 8080))
     return str(path)

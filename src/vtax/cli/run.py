@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
+from typing import Any
 
 import click
 
 from vtax import __version__
-from vtax.cli import overrides
 from vtax.cli.arguments import listed
 from vtax.cli.claims_ahead import claims_ahead
 from vtax.cli.completion import (
@@ -48,9 +47,11 @@ from vtax.cli.measure import wait as wait_between
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, notify, print_json, say
+from vtax.cli.overrides import blaming_options, changes_of
 from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce, confirm, yes_option
 from vtax.cli.plan import as_json as plan_as_json
+from vtax.cli.run_options import RunOptions
 from vtax.cli.trust import consented, trust_option
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput, placed
@@ -66,13 +67,12 @@ from vtax.runner.begin import begin
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.machines import held_machines
-from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
-from vtax.stats.terms import Margins
+from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.ladder import ChosenLadder
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
-from vtax.study.load import Chosen, LoadedStudy, design_overrides, examine, find, load, refused
+from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.two_sides import TwoSides
 from vtax.units import format_duration
@@ -208,42 +208,7 @@ def _tags(
 @strict_option
 @junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
-def command(
-    study: str | None,
-    platforms: tuple[str, ...],
-    ab: str | None,
-    scale: str,
-    protocol: str,
-    vcpus: int | None,
-    memory: str | None,
-    image: str | None,
-    load_of: str | None,
-    serve: str | None,
-    port: int | None,
-    disk: str | None,
-    scratch: tuple[str, ...],
-    link: tuple[str, ...],
-    boot: tuple[str, ...],
-    blocks: int | None,
-    sessions: int | None,
-    pause: str | None,
-    budget: str | None,
-    seed: int | None,
-    tags: tuple[str, ...],
-    yes: bool,
-    only_plan: bool,
-    trust: bool,
-    tune_host: bool,
-    wait: str | None,
-    strict: bool,
-    check: Margins | None,
-    detect: str | None,
-    junit: Path | None,
-    as_json: bool,
-    ladder: str | None = None,
-    alone: tuple[str, ...] = (),
-    benchmarks: tuple[str, ...] = (),
-) -> None:
+def command(**options: Any) -> None:
     """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file.
 
     The plan with its estimated time is printed first. A run that may last more than an hour starts after
@@ -253,62 +218,41 @@ def command(
       vtax run tour --budget 20min
       vtax run tour --ab podman:confinement=none,podman:confinement=default --check 5%
     """
-    # `vtax anatomy` gives ladder, alone and benchmarks, which have no option here
-    budget_s(budget)
-    study, is_typed = (
-        study_of(study, image, load_of, serve, port),
-        load_of is not None,
-    )  # typed: consented to
-    limits = _limits(check, detect, junit, strict=strict)
-    varied = _varied(study, Chosen(scale, protocol, benchmarks=benchmarks))
-    _check_platforms(platforms, varied)
-    sides = two_sides(ab, varied) if ab is not None else None
-    rungs = ladder_of(ladder, alone) if ladder is not None else None
-    given = {
-        "image": image,
-        "vcpus": vcpus,
-        "memory": memory,
-        "disk": disk,
-        "scratch": scratch,
-        "link": link,
-        "boot": boot,
-    }
-    changes = overrides.merge_changes(
-        {"platforms": list(platforms)} if platforms else {},
-        {"scratch": list(scratch)} if scratch else {},
-        overrides.guest_changes(image, vcpus, memory, disk),
-        overrides.link_changes(varied, link),
-        overrides.boot_changes(varied, boot, blocks, platforms),
-        design_overrides(varied, blocks, sessions, budget),
-        overrides.name_changes(varied, **given),
-    )
-    platforms = _named_by_options(platforms, sides, rungs)
-    with overrides.blaming_options(study, **given):
-        loaded = load(study, changes, Chosen(scale, protocol, sides, rungs, benchmarks))
-    pause_s = _pause_s(pause, loaded.study)
+    run_study(RunOptions(**options))
+
+
+def run_study(options: RunOptions) -> None:
+    """Plan a study, measure it, print its result and judge it, as the options say."""
+    budget_s(options.budget)
+    reference = study_of(options)
+    limits = _limits(options)
+    loaded, named = _load_as_chosen(reference, options)
+    pause_s = _pause_s(options.pause, loaded.study)
     if limits:
         _require_one_part(loaded.study, pause_s)
-    if only_plan:
-        return _print_plan(loaded, platforms, seed, is_typed=is_typed, as_json=as_json)
+    if options.only_plan:
+        return _print_plan(loaded, named, options)
     need_root("measuring")
     here = boots.current_boot(loaded.study)
     home = Home.from_environment().ensure()
-    trust = trust or is_typed
+    trust = options.trust or options.is_typed
     programs = consented(
         home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust
     )
     with (
         result_of_stopped(),
-        measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename,
+        measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(options.wait)) as rename,
     ):
         prepare_host(home)
         guest_image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
-        plan = make_plan(loaded, image=guest_image, seed=seed, probes=probes, consented=programs)
-        _check_named_available(plan, platforms)
+        plan = make_plan(
+            loaded, image=guest_image, seed=options.seed, probes=probes, consented=programs
+        )
+        _check_named_available(plan, named)
         store = Store.open(home.store_url)
         plan = _announced(plan, store)
-        if not (yes or budget):
+        if not (options.yes or options.budget):
             confirm(plan)
         with held_machines(plan, loaded.study.name) as machines:
             run = begin(
@@ -316,23 +260,40 @@ def command(
                 plan,
                 vtax_version=__version__,
                 views=views.foreign(),
-                tags=tags,
+                tags=options.tags,
                 machines=machines.facts,
             )
             machines.run = run
             rename(run.name)
             if here is None:
-                measure(plan, run, home, tune_host=tune_host)
+                measure(plan, run, home, tune_host=options.tune_host)
             else:
-                measure_boot(plan, run, home, here, tune_host=tune_host)
+                measure_boot(plan, run, home, here, tune_host=options.tune_host)
     while pause_s is not None and run.status == "paused":
         wait_between(run, pause_s)
         with result_of_stopped(), measuring_lock(run.name):
-            next_session(plan, run, home, tune_host=tune_host)
-    conclude(run.name, store, as_json=as_json)
-    status = judge(store, run.name, limits, junit, quiet=as_json) if limits else 0
+            next_session(plan, run, home, tune_host=options.tune_host)
+    conclude(run.name, store, as_json=options.as_json)
+    status = 0
+    if limits:
+        status = judge(store, run.name, limits, options.junit, quiet=options.as_json)
     if status:
         sys.exit(status)
+
+
+def _load_as_chosen(reference: str, options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...]]:
+    """Return the study as the options choose and change it, and the platforms that must run here."""
+    varied = _varied(
+        reference, Chosen(options.scale, options.protocol, benchmarks=options.benchmarks)
+    )
+    _check_platforms(options.platforms, varied)
+    sides = two_sides(options.ab, varied) if options.ab is not None else None
+    rungs = ladder_of(options.ladder, options.alone) if options.ladder is not None else None
+    changes = changes_of(options, varied)
+    named = _named_by_options(options.platforms, sides, rungs)
+    chosen = Chosen(options.scale, options.protocol, sides, rungs, options.benchmarks)
+    with blaming_options(options, reference):
+        return load(reference, changes, chosen), named
 
 
 def _named_by_options(
@@ -353,16 +314,14 @@ def _named_by_options(
     return platforms
 
 
-def _limits(
-    check: Margins | None, detect: str | None, junit: Path | None, *, strict: bool
-) -> GateLimits | None:
+def _limits(options: RunOptions) -> GateLimits | None:
     """Return the gate, or None without one. Raises BadInput as `limits_of`, and for a file without a gate."""
-    if check is None and (detect or strict or junit):
-        what = "--detect, --strict and --junit are of a gate, and there is none"
-        raise BadInput(what, where="vtax run", hint="add --check 5%")
-    if check is None:
+    if options.check is None:
+        if options.detect or options.strict or options.junit:
+            what = "--detect, --strict and --junit are of a gate, and there is none"
+            raise BadInput(what, where="vtax run", hint="add --check 5%")
         return None
-    return limits_of(check, detect, strict=strict)
+    return limits_of(options.check, options.detect, strict=options.strict)
 
 
 def _require_one_part(study: Study, pause_s: float | None) -> None:
@@ -395,13 +354,10 @@ def _varied(study: str, chosen: Chosen) -> Study:
     return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
 
 
-def _print_plan(
-    loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, is_typed: bool, as_json: bool
-) -> None:
+def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], options: RunOptions) -> None:
     """Print the plan, or refuse what a run would refuse; no lock is taken, and no guest and no program started.
 
-    What this host lacks is reported to root alone, as only root runs. is_typed: its programs were typed with
-    the command, which is consent to them. Raises BadInput.
+    What this host lacks is reported to root alone, as only root runs. Raises BadInput.
     """
     home, is_root = Home.from_environment(), os.geteuid() == 0
     here = None
@@ -417,7 +373,7 @@ def _print_plan(
     probes = unprobed(loaded.study.platforms)
     if is_root:
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else {}
-    plan = make_plan(loaded, image=image, seed=seed, probes=probes, dry=True)
+    plan = make_plan(loaded, image=image, seed=options.seed, probes=probes, dry=True)
     _check_named_available(plan, named)
     store = None
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
@@ -426,7 +382,7 @@ def _print_plan(
     check_budget_holds_block(plan)
     claims = claims_ahead(plan, store)
     why_not = "a dry run starts no guest" if is_root else "probing needs root"
-    if as_json:
+    if options.as_json:
         further = {
             "needed_image": needed.as_json(),
             "not_probed": why_not,
@@ -439,7 +395,7 @@ def _print_plan(
         for line in claims.lines():
             say(line)
     say(str(needed))
-    if plan.programs and not is_typed:
+    if plan.programs and not options.is_typed:
         say("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     say(f"the platforms were not probed: {why_not}")
     say("cells and time include platforms that may not run here")
@@ -481,20 +437,12 @@ def _check_platforms(named: tuple[str, ...], study: Study) -> None:
 
 def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
     """Raise BadInput when a platform of --platforms does not run here; others are reported as not tested."""
-    for planned in _absent(plan, named):
-        raise BadInput(
-            f"{planned.platform.name} does not run here: {planned.probe.reason}",
-            hint=planned.probe.hint,
-        )
-
-
-def _absent(plan: Plan, named: tuple[str, ...]) -> list[PlannedPlatform]:
-    """Return the platforms of a plan that were named and do not run here."""
-    absent = []
-    for entry in plan.platforms:
-        if entry.platform.name in named and not entry.probe.available:
-            absent.append(entry)
-    return absent
+    for planned in plan.platforms:
+        if planned.platform.name in named and not planned.probe.available:
+            raise BadInput(
+                f"{planned.platform.name} does not run here: {planned.probe.reason}",
+                hint=planned.probe.hint,
+            )
 
 
 def check_budget_holds_block(plan: Plan) -> None:

@@ -1,0 +1,72 @@
+"""What `vtax run` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtax.stats.terms import Margins
+
+_OF_STUDY = ("image", "vcpus", "memory", "disk", "scratch", "link", "boot")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of `vtax run`, as they are written. Those of `vtax anatomy` are the same and the last three.
+
+    load_of: --load.
+    only_plan: --dry-run.
+    check: the margins of --check.
+    ladder, alone, benchmarks: the platform that is taken apart, rungs to measure alone, and the benchmarks of the study.
+    """
+
+    study: str | None = None
+    platforms: tuple[str, ...] = ()
+    ab: str | None = None
+    scale: str = ""
+    protocol: str = ""
+    vcpus: int | None = None
+    memory: str | None = None
+    image: str | None = None
+    load_of: str | None = None
+    serve: str | None = None
+    port: int | None = None
+    disk: str | None = None
+    scratch: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    boot: tuple[str, ...] = ()
+    blocks: int | None = None
+    sessions: int | None = None
+    pause: str | None = None
+    budget: str | None = None
+    seed: int | None = None
+    tags: tuple[str, ...] = ()
+    yes: bool = False
+    only_plan: bool = False
+    trust: bool = False
+    tune_host: bool = False
+    wait: str | None = None
+    strict: bool = False
+    check: Margins | None = None
+    detect: str | None = None
+    junit: Path | None = None
+    as_json: bool = False
+    ladder: str | None = None
+    alone: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the programs of the study were typed with the command, which is consent to them."""
+        return self.load_of is not None
+
+    @property
+    def of_study(self) -> dict[str, Any]:
+        """The options that change guests and links of a study, by name, those that are given."""
+        given = {}
+        for name in _OF_STUDY:
+            value = getattr(self, name)
+            if value not in (None, ()):
+                given[name] = value
+        return given
