@@ -89,7 +89,7 @@ def test_every_step_of_a_trial_is_a_function_of_its_name():
     assert len(names) >= 8
     source = "".join(path.read_text() for path in (ROOT / "src/vtax/runner").glob("*.py"))
     for owner, name in names:
-        body = source.partition(f"class {owner}")[2].partition("\nclass ")[0]
+        body = source.partition(f"\nclass {owner}:\n")[2].partition("\nclass ")[0]
         assert f"    def {name}(self" in body, f"{owner}.{name}"
 
 

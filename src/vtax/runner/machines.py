@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.network import registry as topology_registry
 from vtax.platforms.base import MachineDriver, Platform
 from vtax.runner.check import resolve_platform
 from vtax.runner.plan import Plan
@@ -76,8 +75,7 @@ def _platforms(plan: Plan) -> list[Platform]:
         if entry.probe.available:
             platforms[entry.platform.name] = entry.platform
     for point in plan.points:
-        if point.link:
-            for name in topology_registry.get(point.topology).machines(point.link).values():
-                if name not in platforms:
-                    platforms[name] = resolve_platform(plan.study, name, plan.source)
+        for name in point.machines.values():
+            if name not in platforms:
+                platforms[name] = resolve_platform(plan.study, name, plan.source)
     return list(platforms.values())

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from vtax.errors import BadInput, placed
 from vtax.messages import Note
-from vtax.network import registry as topology_registry
 from vtax.platforms.base import MachineDriver, Platform
 from vtax.runner.points import Point
 
@@ -27,10 +26,9 @@ def network_obstacle(platform: Platform, point: Point, source: str) -> BadInput 
             where=f"{source}: key platforms",
             hint=hint,
         )
-    topology = topology_registry.get(point.topology)
-    needed = topology.interfaces(point.link)
+    needed = point.joined.interfaces(point.link)
     try:
-        _refuse_beyond(platform, point, needed, source, forwards=topology.forwards)
+        _refuse_beyond(platform, point, needed, source, forwards=point.joined.forwards)
     except BadInput as error:
         return error
     return None
@@ -51,16 +49,15 @@ def check_machines(
     """
     wanted: dict[str, list[tuple[str, Point]]] = {}
     for point in points:
-        if point.link:
-            for role, name in topology_registry.get(point.topology).machines(point.link).items():
-                asking = wanted.setdefault(name, [])
-                if any(other is point for _, other in asking):
-                    raise BadInput(
-                        f"{name} is at two ends of {point.topology}",
-                        where=f"{source}: link setting {role} of {point.label}",
-                        hint="name a machine of its own for each end, or leave one on this host",
-                    )
-                asking.append((role, point))
+        for role, name in point.machines.items():
+            asking = wanted.setdefault(name, [])
+            if any(other is point for _, other in asking):
+                raise BadInput(
+                    f"{name} is at two ends of {point.topology}",
+                    where=f"{source}: link setting {role} of {point.label}",
+                    hint="name a machine of its own for each end, or leave one on this host",
+                )
+            asking.append((role, point))
     for name, asking in wanted.items():
         role, first = asking[0]
         where = f"{source}: link setting {role} of {first.label}"
@@ -99,7 +96,7 @@ def _interfaces_there(point: Point) -> int:
 
     A native end has as many as the guest where it is the only one, else one for each guest.
     """
-    topology = topology_registry.get(point.topology)
+    topology = point.joined
     if topology.wire_there and point.link:
         return topology.trunks(point.link)
     if len(topology.natives) == 1 and point.link:
@@ -123,13 +120,13 @@ def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
 
 def _native_programs(point: Point) -> list[str]:
     """Return a benchmark's programs at native ends: its server, and its client too where both ends are native."""
-    topology = topology_registry.get(point.topology)
+    topology = point.joined
     if topology.wire_there:  # they are in the image
         return []
     programs = point.programs("peer")
     if len(topology.natives) > 1:
         programs = point.programs("peer", "guest")
-    if point.link is not None and len(topology.machines(point.link)) > 1:
+    if len(point.machines) > 1:
         # nobody is here to send the packet that proves a link, see Links.verify
         programs = [*programs, "ping"]
     return programs
@@ -143,7 +140,7 @@ def _refuse_beyond(
     interfaces: how many an end needs. forwards: whether it must route between them.
     """
     assert point.link is not None
-    limits, topology = platform.network_limits, topology_registry.get(point.topology)
+    limits, topology = platform.network_limits, point.joined
     name, label, link = platform.name, point.label, point.link
 
     def refuse(what: str, hint: str, *, where: str) -> BadInput:

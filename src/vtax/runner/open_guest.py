@@ -22,7 +22,6 @@ from vtax.host.journal import Journal, Registration
 from vtax.host.resources import Tree
 from vtax.levels import Levels
 from vtax.messages import Note, at
-from vtax.network import registry as topology_registry
 from vtax.network.end import NetworkEnd
 from vtax.network.lab import numbered
 from vtax.network.links import Links
@@ -178,9 +177,7 @@ class OpenGuest:
     def _machines_by_role(self) -> Mapping[str, str]:
         """Return the platforms that reach other machines, by the roles of the ends that are there."""
         point = self._life.networked
-        if point is None or point.link is None:
-            return {}
-        return topology_registry.get(point.topology).machines(point.link)
+        return point.machines if point else {}
 
     def store(self) -> int:
         """Store the guest, unless it is stored already; returns its id."""
@@ -305,7 +302,7 @@ class OpenGuest:
         point = self._life.networked
         if point is None or point.link is None:
             return
-        topology, link = topology_registry.get(point.topology), point.link
+        topology, link = point.joined, point.link
         self._links = topology.build(self._run.journal, link, self._life.colocation.guests)
         self._guests.callback(self._links.close)
         for note in self._links.notes:

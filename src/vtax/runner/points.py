@@ -25,6 +25,7 @@ from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.levels import LINK, NO_LEVELS, Levels
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
+from vtax.network.topology import Topology
 from vtax.runner import density
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.fields import Scratch
@@ -99,17 +100,26 @@ class Point:
         return programs
 
     @property
+    def joined(self) -> Topology[Any]:
+        """What joins its guests. Only points with a link have it."""
+        return topology_registry.get(self.topology)
+
+    @property
+    def machines(self) -> Mapping[str, str]:
+        """The platforms that reach other machines, by the roles of the ends that are there."""
+        return self.joined.machines(self.link) if self.link else {}
+
+    @property
     def guests(self) -> int:
         """How many guests of the platform under test run at once."""
-        of_topology = topology_registry.get(self.topology).guests(self.link) if self.link else 1
+        of_topology = self.joined.guests(self.link) if self.link else 1
         return of_topology * self.colocation.guests + bool(self.colocation.neighbour)
 
     @property
     def guests_here(self) -> int:
         """How many of them run on this host: those that serve may stand on another machine."""
-        if self.link is None:
-            return self.guests
-        return self.guests - topology_registry.get(self.topology).guests_there(self.link)
+        there = self.joined.guests_there(self.link) if self.link else 0
+        return self.guests - there
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -164,7 +174,12 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:
             with placed(where):
-                point = _checked_point(raw, programs, context, image, guest_key, links, where)
+                with placed(f"{where}, key name"):
+                    benchmark = programs.get(raw.benchmark) or benchmark_registry.get(
+                        raw.benchmark, programs
+                    )
+                point = _AskedPoint(raw, benchmark, where).checked(context, links)
+                point = replace(point, key=_key_of_point(point, guest_key, image))
             _refuse_same(checked.get(point.key), point, where)
             checked[point.key] = point
         except BadInput as error:
@@ -220,210 +235,195 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
         raise BadInput(f"{first} and {second} are the same point", where=where, hint=hint)
 
 
-def _checked_point(
-    raw: RawPoint,
-    programs: Mapping[str, ProgramBenchmark],
-    context: Context,
-    image: Image,
-    guest: Mapping[str, Any],
-    links: dict[Any, LinkSettings],
-    where: str,
-) -> Point:
-    """Return a point of a study, checked.
+@dataclass(frozen=True)
+class _AskedPoint:
+    """A point as a study has it.
 
-    raw: the point as the study has it.
-    programs: that the study declares, by name.
-    context: of a trial, for the commands.
-    image: that guests are started from.
-    guest: settings of guests that define the point.
-    links: settings of links that were checked before; those of this point are added.
-    where: the table, for errors.
+    where: its table, for errors.
     """
-    with placed(f"{where}, key name"):
-        benchmark: Benchmark = programs.get(raw.benchmark) or benchmark_registry.get(
-            raw.benchmark, programs
+
+    raw: RawPoint
+    benchmark: Benchmark
+    where: str
+
+    def checked(self, context: Context, links: dict[Any, LinkSettings]) -> Point:
+        """Return the point, without its key. Raises BadInput for all that is wrong with it.
+
+        context: of a trial, for the commands.
+        links: settings of links that were checked before; those of this point are added.
+        """
+        raw, problems = self.raw, Problems()
+        timed = problems.of(self._parameters)
+        if timed is not None and raw.trial_time_s is not None:
+            timed = problems.of(partial(self._timed, timed[0], raw.trial_time_s))
+        network = problems.of(partial(self._network, links))
+        if timed is None or network is None:
+            raise refused(problems.found, self.where)
+        is_cold = self._is_cold(timed[0], context)
+        self._refuse_colocation()
+        return Point(
+            key="",
+            label=raw.label,
+            benchmark=self.benchmark,
+            parameters=timed[0],
+            topology=network[0],
+            link=network[1],
+            levels=raw.levels,
+            tuning=raw.tuning,
+            scratch=raw.scratch,
+            colocation=raw.colocation,
+            is_cold=is_cold,
+            trial_time_s=timed[1],
         )
-    problems = Problems()
-    parameters = problems.of(lambda: _checked_parameters(benchmark, raw, where))
-    trial_time_s = None
-    if parameters is not None and raw.trial_time_s is not None:
-        timed = problems.of(partial(_timed_parameters, benchmark, parameters, raw, where))
-        parameters, trial_time_s = timed or (None, None)
-    network = problems.of(lambda: _checked_network(benchmark, raw, where, links))
-    if parameters is None or network is None:
-        raise refused(problems.found, where)
-    topology, link = network
-    try:
-        is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
-    except BadInput as error:
-        for problem in error.problems if isinstance(error, BadInputs) else [error]:
-            if problem.where in benchmark.Parameters.model_fields:
-                table = "factors" if problem.where in raw.levels else "parameters"
-                problem.where = f"{where}, key {table}.{problem.where}"
-        raise
-    _refuse_colocation(benchmark, raw, where)
-    point = Point(
-        key="",
-        label=raw.label,
-        benchmark=benchmark,
-        parameters=parameters,
-        topology=topology,
-        link=link,
-        levels=raw.levels,
-        tuning=raw.tuning,
-        scratch=raw.scratch,
-        colocation=raw.colocation,
-        is_cold=is_cold,
-        trial_time_s=trial_time_s,
-    )
+
+    def _problem(self, what: str, key: str, hint: str) -> BadInput:
+        return BadInput(what, where=f"{self.where}, key {key}", hint=hint)
+
+    def _parameter_key(self, name: str) -> str:
+        return f"{'factors' if name in self.raw.levels else 'parameters'}.{name}"
+
+    def _link_key(self, setting: str) -> str:
+        return f"{'link_factors' if setting in self.raw.levels.link else 'link'}.{setting}"
+
+    def _parameters(self) -> tuple[Parameters, float | None]:
+        """Return the parameters of the tool, whose trials are of no given time."""
+        benchmark, where = self.benchmark, self.where
+        # the study that declares a program explains it
+        is_program = isinstance(benchmark, ProgramBenchmark)
+        page = where.partition(": [[")[0] if is_program else benchmark.name
+        general_hint = f"vtax benchmarks {page} explains every parameter"
+        try:
+            parameters = validated(
+                benchmark.Parameters, self.raw.parameters, "parameter", general_hint
+            )
+        except RefusedStudy as error:
+            problems = []
+            for problem in error.problems:
+                name = ".".join(map(str, problem.place))
+                hint = self._hint_of_place(name) if problem.is_unknown else ""
+                what = f"unknown parameter {name!r}" if hint else problem.what
+                problems.append(
+                    BadInput(
+                        f"{benchmark.name}: {what}",
+                        where=f"{where}, key {self._parameter_key(name)}" if name else where,
+                        hint=hint or problem.hint or general_hint,
+                    )
+                )
+            raise refused(problems, where) from error
+        return parameters, None
+
+    def _hint_of_place(self, name: str) -> str:
+        """Return where a name belongs that is no parameter of the tool; empty for one that belongs nowhere."""
+        if name in ("tuning", "scratch"):
+            return f"{name} is a factor over everything: write its levels above the first table in brackets"
+        if name in ("guests", "neighbour"):
+            return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"
+        setting = name.removeprefix(LINK)
+        topologies = topology_registry.topologies().values()
+        if not self.benchmark.needs_network or not any(
+            setting in topology.Settings.model_fields for topology in topologies
+        ):
+            return ""
+        belongs = "link, or with several levels in link_factors"
+        if name in self.raw.levels:
+            belongs = "link_factors"
+        return f"{setting} is a setting of the link: it belongs in {belongs}"
+
+    def _timed(self, parameters: Parameters, time_s: float) -> tuple[Parameters, float | None]:
+        """Return the parameters of trials of a time, and that time where the tool is given a count of work."""
+        with placed(f"{self.where}, key trial_time"):
+            given = length.given_time(self.benchmark, parameters, time_s)
+        counted = self.benchmark.counted(given)
+        if length.DURATION in given.model_fields_set or counted is None:
+            return given, None
+        return length.with_count(given, counted, counted.least), time_s
+
+    def _network(self, links: dict[Any, LinkSettings]) -> tuple[str, LinkSettings | None]:
+        """Return topology and link settings; "" and None of a benchmark that needs no network."""
+        raw = self.raw
+        if self.benchmark.needs_network:
+            topology = raw.topology or DEFAULT_TOPOLOGY
+            # settings are checked against this host once
+            given = (topology, *((name, type(value), value) for name, value in raw.link.items()))
+            if given not in links:
+                links[given] = self._link(topology)
+            return topology, links[given]
+        if raw.topology or raw.link:
+            key = "topology" if raw.topology else self._link_key(next(iter(raw.link)))
+            raise self._problem(
+                f"{raw.benchmark} uses no network, so topology and link have no place",
+                key,
+                "take that key out, or choose a network benchmark such as iperf3",
+            )
+        return "", None
+
+    def _link(self, name: str) -> LinkSettings:
+        """Return the settings of the links of a topology, checked against this host."""
+        with placed(f"{self.where}, key topology"):
+            topology = topology_registry.get(name)
+        try:
+            link = topology_registry.settings(name, self.raw.link)
+        except topology_registry.ForeignSetting as error:
+            key = self._link_key(error.setting)
+            raise self._problem(error.what, key, error.hint) from error
+        except RefusedStudy as error:
+            problems = []
+            for problem in error.problems:
+                setting = str(problem.place[0]) if problem.place else ""
+                what, hint = problem.what, problem.hint or "vtax topologies explains them"
+                if problem.is_unknown and setting in self.benchmark.Parameters.model_fields:
+                    what = f"unknown link setting {setting!r}"
+                    hint = f"{setting} is a parameter of {self.raw.benchmark}: it belongs in parameters or factors"
+                key = self._link_key(setting) if setting else "link"
+                problems.append(self._problem(what, key, hint))
+            raise refused(problems, self.where) from error
+        with placed(f"{self.where}, keys topology and link"):
+            topology.check(link)
+        return link
+
+    def _is_cold(self, parameters: Parameters, context: Context) -> bool:
+        """Return whether a command is cold. Raises BadInput for commands that there cannot be."""
+        try:
+            return any(command.is_cold for command in self.benchmark.commands(parameters, context))
+        except BadInput as error:
+            for problem in error.problems if isinstance(error, BadInputs) else [error]:
+                if problem.where in self.benchmark.Parameters.model_fields:
+                    problem.where = f"{self.where}, key {self._parameter_key(problem.where)}"
+            raise
+
+    def _refuse_colocation(self) -> None:
+        """Raise BadInput for a benchmark that cannot run beside further guests as the study asks."""
+        benchmark, colocation = self.benchmark, self.raw.colocation
+        if benchmark.stages and colocation.neighbour:
+            what = f"{benchmark.name} starts guests of its own, so neighbour has no place"
+            raise self._problem(what, "neighbour", "take that key out")
+        if not benchmark.needs_network or not colocation.is_counted:
+            return
+        name = self.raw.topology or DEFAULT_TOPOLOGY
+        if not topology_registry.get(name).joins_several:
+            topologies = topology_registry.topologies().items()
+            able = ", ".join(name for name, topology in topologies if topology.joins_several)
+            raise self._problem(
+                f"{name} has a number of guests of its own, so guests has no place",
+                "guests",
+                f"take that key out, or choose a topology that joins several side by side: {able}",
+            )
+
+
+def _key_of_point(point: Point, guest: Mapping[str, Any], image: Image) -> str:
+    """Return the hash of all that defines a point. guest: settings of guests that do."""
     defining = {
-        "benchmark": benchmark.name,
+        "benchmark": point.benchmark.name,
         "parameters": point.stored_parameters,
-        "topology": topology,
-        "link": link.model_dump(mode="json") if link else {},
+        "topology": point.topology,
+        "link": point.link.model_dump(mode="json") if point.link else {},
         "guest": guest,
         "image": image.key,
-        "scratch": raw.scratch,
+        "scratch": point.scratch,
     }
-    if raw.tuning:
-        defining["tuning"] = raw.tuning
-    defining |= raw.colocation.defining
-    if isinstance(benchmark, ProgramBenchmark):
-        defining["program"] = benchmark.definition
-    return replace(point, key=key_of(defining))
-
-
-def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
-    """Raise BadInput for a benchmark that cannot run beside further guests as the study asks."""
-    if benchmark.stages and raw.colocation.neighbour:
-        what = f"{benchmark.name} starts guests of its own, so neighbour has no place"
-        raise BadInput(what, where=f"{where}, key neighbour", hint="take that key out")
-    name = raw.topology or DEFAULT_TOPOLOGY
-    if not benchmark.needs_network or not raw.colocation.is_counted:
-        return
-    if not topology_registry.get(name).joins_several:
-        topologies = topology_registry.topologies().items()
-        able = ", ".join(name for name, topology in topologies if topology.joins_several)
-        raise BadInput(
-            f"{name} has a number of guests of its own, so guests has no place",
-            where=f"{where}, key guests",
-            hint=f"take that key out, or choose a topology that joins several side by side: {able}",
-        )
-
-
-def _checked_network(
-    benchmark: Benchmark, raw: RawPoint, where: str, links: dict[Any, LinkSettings]
-) -> tuple[str, LinkSettings | None]:
-    """Return topology and link settings; "" and None of a benchmark that needs no network."""
-    if benchmark.needs_network:
-        topology = raw.topology or DEFAULT_TOPOLOGY
-        return topology, _checked_link(raw, benchmark, topology, where, links)
-    if raw.topology or raw.link:
-        key = "topology" if raw.topology else _link_key(raw, next(iter(raw.link)))
-        raise BadInput(
-            f"{raw.benchmark} uses no network, so topology and link have no place",
-            where=f"{where}, key {key}",
-            hint="take that key out, or choose a network benchmark such as iperf3",
-        )
-    return "", None
-
-
-def _checked_link(
-    raw: RawPoint, benchmark: Benchmark, topology: str, where: str, known: dict[Any, LinkSettings]
-) -> LinkSettings:
-    """Return the settings of a point's links, checked against this host. known: those that were checked before."""
-    given = (topology, *((name, type(value), value) for name, value in raw.link.items()))
-    if given not in known:
-        with placed(f"{where}, key topology"):
-            chosen = topology_registry.get(topology)
-        link = _parsed_link(raw, benchmark, topology, where)
-        with placed(f"{where}, keys topology and link"):
-            chosen.check(link)
-        known[given] = link
-    return known[given]
-
-
-def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str) -> LinkSettings:
-    try:
-        return topology_registry.settings(topology, raw.link)
-    except topology_registry.ForeignSetting as error:
-        key = _link_key(raw, error.setting)
-        raise BadInput(error.what, where=f"{where}, key {key}", hint=error.hint) from error
-    except RefusedStudy as error:
-        problems = []
-        for problem in error.problems:
-            setting = str(problem.place[0]) if problem.place else ""
-            what, hint = problem.what, problem.hint or "vtax topologies explains them"
-            if problem.is_unknown and setting in benchmark.Parameters.model_fields:
-                what = f"unknown link setting {setting!r}"
-                hint = f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
-            key = _link_key(raw, setting) if setting else "link"
-            problems.append(BadInput(what, where=f"{where}, key {key}", hint=hint))
-        raise refused(problems, where) from error
-
-
-def _link_key(raw: RawPoint, setting: str) -> str:
-    table = "link_factors" if setting in raw.levels.link else "link"
-    return f"{table}.{setting}"
-
-
-def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    general_hint = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
-    try:
-        return validated(benchmark.Parameters, raw.parameters, "parameter", general_hint)
-    except RefusedStudy as error:
-        problems = []
-        for problem in error.problems:
-            name = ".".join(map(str, problem.place))
-            table = "factors" if name in raw.levels else "parameters"
-            hint = _hint_of_table(name) if problem.is_unknown else ""
-            if problem.is_unknown and benchmark.needs_network:
-                hint = hint or _hint_of_link(name, table)
-            what = f"unknown parameter {name!r}" if hint else problem.what
-            problems.append(
-                BadInput(
-                    f"{benchmark.name}: {what}",
-                    where=f"{where}, key {table}.{name}" if name else where,
-                    hint=hint or problem.hint or general_hint,
-                )
-            )
-        raise refused(problems, where) from error
-
-
-def _timed_parameters(
-    benchmark: Benchmark, parameters: Parameters, raw: RawPoint, where: str
-) -> tuple[Parameters, float | None]:
-    """Return the parameters of trials of a time, and that time where the tool is given a count of work."""
-    assert raw.trial_time_s is not None
-    with placed(f"{where}, key trial_time"):
-        given = length.given_time(benchmark, parameters, raw.trial_time_s)
-    counted = benchmark.counted(given)
-    if length.DURATION in given.model_fields_set or counted is None:
-        return given, None
-    return length.with_count(given, counted, counted.least), raw.trial_time_s
-
-
-def _help_name(benchmark: Benchmark, where: str) -> str:
-    """Return what `vtax benchmarks` calls a benchmark: its name, or the study that declares the program."""
-    return where.partition(": [[")[0] if isinstance(benchmark, ProgramBenchmark) else benchmark.name
-
-
-def _hint_of_table(name: str) -> str:
-    """Return where a factor of the whole table belongs that stands among a tool's parameters; empty for others."""
-    if name in ("tuning", "scratch"):
-        return f"{name} is a factor over everything: write its levels above the first table in brackets"
-    if name not in ("guests", "neighbour"):
-        return ""
-    return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"
-
-
-def _hint_of_link(name: str, table: str) -> str:
-    """Return where a setting of the link belongs that stands among a tool's parameters; empty for others."""
-    name = name.removeprefix(LINK)
-    topologies = topology_registry.topologies().values()
-    if not any(name in topology.Settings.model_fields for topology in topologies):
-        return ""
-    belongs = "link, or with several levels in link_factors"
-    if table == "factors":
-        belongs = "link_factors"
-    return f"{name} is a setting of the link: it belongs in {belongs}"
+    if point.tuning:
+        defining["tuning"] = point.tuning
+    defining |= point.colocation.defining
+    if isinstance(point.benchmark, ProgramBenchmark):
+        defining["program"] = point.benchmark.definition
+    return key_of(defining)

@@ -88,8 +88,8 @@ def plugin_records(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecor
     for point in plan.points:
         if point.link:
             used_topologies.append(point.topology)
-            for name in topologies.get(point.topology).machines(point.link).values():
-                drivers.append(resolve_platform(plan.study, name, plan.source).driver.name)
+        for name in point.machines.values():
+            drivers.append(resolve_platform(plan.study, name, plan.source).driver.name)
     used_benchmarks = [point.benchmark.name for point in plan.points]
     return (
         *_foreign_records("platform", drivers, platforms.foreign()),
