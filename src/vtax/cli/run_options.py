@@ -1,4 +1,4 @@
-"""What `vtax run` is asked for."""
+"""The options of `vtax run` as one value, which `vtax anatomy` makes, too."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class PlannedTrial:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What the store knows it by: the cell's key, the block and the number."""
+        """The cell's key, the block and the number, by which the store knows it."""
         return (self.cell.key, self.block, self.number)
 
 

@@ -101,7 +101,7 @@ class Point:
 
     @property
     def joined(self) -> Topology[Any]:
-        """What joins its guests. Only points with a link have it."""
+        """The topology that joins its guests. Only points with a link have one."""
         return topology_registry.get(self.topology)
 
     @property
