@@ -40,6 +40,7 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
     ("sockperf", {}, {"client": "sockperf/bookworm-udp-under-load.txt"}),
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),
+    ("checkout", {}, {"single": "checkout/2.47.3.txt"}),
     ("compile", {"files": 20}, {"single": "compile/gcc-14.2.0-20-files.txt"}),
     (
         "kernel-paths",

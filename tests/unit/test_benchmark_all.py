@@ -79,6 +79,7 @@ def test_a_metric_of_a_program_may_say_what_it_is():
 
 VERSIONS = [
     ("bonnie", "bonnie/2.00a-version.txt", "2.00a"),
+    ("checkout", "checkout/2.47.3-version.txt", "2.47.3, Python 3.13.5, mypy 1.15.0"),
     ("compile", "compile/gcc-14.2.0-version.txt", "14.2.0-19, newlib 4.5.0.20241231-1"),
     ("dd", "dd/9.7-version.txt", "9.7"),
     ("kernel-paths", "kernel-paths/1.0-version.txt", "1.0 (gcc 14.2.0; -O2 -pthread)"),
@@ -145,6 +146,7 @@ def test_another_output_has_no_version(name, printed):
 
 SENSELESS = {
     "bonnie": [{"size": 2**20 + 1}],
+    "checkout": [{"files": 1}],
     "compile": [{"files": 0}, {"files": 466}, {"jobs": 0}],
     "dd": [
         ({"file_size": 1000, "block_size": 300}, "whole number of blocks"),

@@ -10,7 +10,7 @@ from vtax.stats.terms import is_rate
 
 CONTEXT = Context(1, 1 << 30)
 BENCHMARKS = [pytest.param(one, id=one.name) for one in registry.benchmarks().values()]
-WITHOUT = {"bonnie", "compile", "pi", "pi-flint", "start", "stream"}
+WITHOUT = {"bonnie", "checkout", "compile", "pi", "pi-flint", "start", "stream"}
 """Each does one piece of work, or has the best of its repetitions: more of it is another thing."""
 WHOLE_SECONDS = {"iperf3", "loaded-latency", "sockperf"}
 

@@ -96,6 +96,19 @@ REFUSED = [
         )
     ),
     *(
+        refused("checkout", "2.47.3.txt", UNKNOWN, (old, new))
+        for old, new in (("install ", ""), (" ns\ncheck", " s\ncheck"), ("29 files\n", ""))
+    ),
+    refused("checkout", "2.47.3.txt", "has no files", ("of 29 files", "of 0 files")),
+    refused("checkout", "2.47.3.txt", "of CPU time", user_s=300.0),
+    refused(
+        "checkout",
+        "no-repository.txt",
+        "status 128: .*missing.git' does not exist",
+        error="no-repository.err",
+        status=128,
+    ),
+    *(
         refused("compile", "gcc-14.2.0-20-files.txt", UNKNOWN, (old, new, 1), given={"files": 20})
         for old, new in (
             ("built.a", "other.a"),
