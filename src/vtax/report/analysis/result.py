@@ -344,10 +344,11 @@ def _resolutions(
 
 def _figures(data: RunData, seen: Observations, metric: str) -> Figures:
     """Return the figures of a row, trial by trial."""
-    steps = [
-        data.resolutions.get(trial, {}).get(metric, (0.0,))[0] for trial in seen.trial.tolist()
-    ]
-    return Figures(seen.value, np.array(steps))
+    steps = np.zeros(seen.trial.size)
+    if data.resolutions:
+        for place, trial in enumerate(seen.trial.tolist()):
+            steps[place] = data.resolutions.get(trial, {}).get(metric, (0.0,))[0]
+    return Figures(seen.value, steps)
 
 
 def _averaged(metric: MetricRecord, cell: CellRecord) -> Average:
