@@ -9,6 +9,7 @@ import re
 import shutil
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,22 @@ from vtax.cli.main import group
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
+from vtax.report.measurements import tidy
 from vtax.runner.resume import resume_obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store import schema
 from vtax.store.database import reading
 from vtax.store.hosts import cloned, host_id, shared_machines
-from vtax.store.query import RunData, block_counters, counters, load, outputs
+from vtax.store.query import (
+    RunData,
+    block_counters,
+    counters,
+    effective,
+    in_order,
+    load,
+    outputs,
+)
 from vtax.store.rows import checked
 from vtax.store.store import Store
 
@@ -270,6 +280,23 @@ def test_the_sql_view_has_a_merged_run_as_its_export_has_it(store, tmp_path):
     for *place, value in rows:
         row = exported[tuple("" if each is None else str(each) for each in place)]
         assert value == (float(row["value"]) if row["value"] else None)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+def test_trials_in_parts_are_those_of_the_whole_run_in_the_order_they_happened(store, at_once):
+    merge("tour-1", "tour-2", "tour-3")
+    run = store.open_run("tour-merged-1")
+    whole = tidy(load(store.engine, run), effective(store.engine, run)).to_pylist()
+    parts = list(in_order(store.engine, run, at_once))
+    assert len(parts) == math.ceil(load(store.engine, run).trials.id.size / at_once)
+    rows = [row for part in starmap(tidy, parts) for row in part.to_pylist()]
+    assert rows == whole
+
+
+def test_a_run_without_trials_has_one_part_without_a_row(store):
+    run = begin(store, "empty-1")
+    ((data, settings),) = in_order(store.engine, run)
+    assert tidy(data, settings).num_rows == 0
 
 
 def test_a_run_that_others_are_made_of_goes_on_no_more(store, taken_for_root):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 
 from vtax.errors import BadInput
@@ -15,7 +16,7 @@ from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
 from vtax.report.views.base import REPORT, Options
-from vtax.store.query import effective, load
+from vtax.store.query import in_order
 from vtax.store.store import Store
 
 DOCUMENTS = ("html", "markdown", "latex-document")  # formats with chapters
@@ -40,12 +41,11 @@ def write(
         with replacing(path) as new:
             write_whole(source, file_format, new, language, options)
         return
-    from vtax.report.measurements import tidy, write_table
+    from vtax.report.measurements import tidy, write_tables
 
-    run = store.open_run(run_name)
-    table = tidy(load(store.engine, run), effective(store.engine, run))
+    parts = in_order(store.engine, store.open_run(run_name))
     with replacing(path) as new:
-        write_table(table, file_format, new)
+        write_tables(starmap(tidy, parts), file_format, new)
 
 
 def write_several(
@@ -95,9 +95,9 @@ def write_whole(
             json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8"
         )
     else:
-        from vtax.report.measurements import tidy, write_table
+        from vtax.report.measurements import tidy, write_tables
 
-        write_table(tidy(source.data, source.effective), file_format, path)
+        write_tables([tidy(source.data, source.effective)], file_format, path)
 
 
 def _table(source: Source, language: Language, options: Options) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -297,9 +298,9 @@ def _errors(data: RunData, trial: Any) -> Any:
 def _coded(texts: list[Any], index: Any) -> Any:
     """Return a text column of few different values; index -1 and None are null."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
-    codes = np.array(
-        [-1 if text is None else distinct.index(text) for text in texts] + [-1], np.int32
-    )[index]
+    places: dict[str | None, int] = {text: place for place, text in enumerate(distinct)}
+    places[None] = -1
+    codes = np.array([places[text] for text in (*texts, None)], np.int32)[index]
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string())
     )
@@ -309,21 +310,26 @@ def _repeated(text: str, rows: int) -> Any:
     return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([text]))
 
 
-def write_table(table: pa.Table, file_format: str, path: Path) -> None:
-    """Write a table as `csv` or `parquet`. Raises OSError."""
-    (_write_csv if file_format == "csv" else _write_parquet)(table, path)
+def write_tables(tables: Iterable[pa.Table], file_format: str, path: Path) -> None:
+    """Write tables of the same columns, one at least, as one of `csv` or `parquet`. Raises OSError."""
+    (_write_csv if file_format == "csv" else _write_parquet)(tables, path)
 
 
-def _write_csv(table: pa.Table, path: Path) -> None:
+def _write_csv(tables: Iterable[pa.Table], path: Path) -> None:
     from pyarrow.csv import CSVWriter
 
-    table = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
-    plain = pa.schema(
-        [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
-    )
-    with CSVWriter(path, plain) as writer:
-        for batch in table.to_batches(_BATCH_ROWS):
-            writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+    with ExitStack() as stack:
+        writer = None
+        for table in tables:
+            texts = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
+            plain = pa.schema([_plain(field) for field in texts.schema])
+            writer = writer or stack.enter_context(CSVWriter(path, plain))
+            for batch in texts.to_batches(_BATCH_ROWS):
+                writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -353,8 +359,13 @@ def no_formula(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    from pyarrow import parquet
+def _write_parquet(tables: Iterable[pa.Table], path: Path) -> None:
+    from pyarrow.parquet import ParquetWriter
 
-    described = [field.with_metadata(meaning(field.name)) for field in table.schema]
-    parquet.write_table(table.cast(pa.schema(described)), path, compression="zstd")
+    with ExitStack() as stack:
+        writer = None
+        for table in tables:
+            described = [field.with_metadata(meaning(field.name)) for field in table.schema]
+            schema = pa.schema(described)
+            writer = writer or stack.enter_context(ParquetWriter(path, schema, compression="zstd"))
+            writer.write_table(table.cast(schema))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     Integer,
@@ -25,6 +26,7 @@ from vtax.described import Means
 from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
 from vtax.question import Selection
+from vtax.stats.means import grouped
 from vtax.store import schema
 from vtax.store.parts import indices, numbered, of_run
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, RESOLUTIONS, SAMPLES
@@ -35,6 +37,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _AT_ONCE = 50  # trials whose outputs are held in memory
+_TRIALS_AT_ONCE = 1 << 16  # whose measurements are held in memory by `in_order`
+_AFTER_LAST = 1 << 60  # no trial has that position
 LATEST = 1e11  # of all moments, Unix time
 
 
@@ -178,14 +182,8 @@ class RunData:
 def load(engine: Engine, run: RunHandle) -> RunData:
     """Return everything of a run but raw outputs and counters. Raises StoreError."""
     with reading_rows(engine) as connection:
-        cells = indices(connection, schema.cell, run.id)
-        if len({*cells.values()}) != len(run.cells):
-            raise ValueError("cells are of platforms that are not there")
-        trials = _read_trials(connection, run.id, cells)
-        if not {session.number for session in run.sessions} >= set(
-            np.unique(trials.session).tolist()
-        ):
-            raise ValueError("trials are of sessions that are not there")
+        cells = _cells_of(connection, run)
+        trials = _read_trials(connection, run, cells)
         return RunData(
             run,
             trials,
@@ -196,6 +194,39 @@ def load(engine: Engine, run: RunHandle) -> RunData:
             lists_of_trials(connection, run.id, HISTOGRAMS),
             lists_of_trials(connection, run.id, RESOLUTIONS),
         )
+
+
+def in_order(
+    engine: Engine, run: RunHandle, at_once: int = _TRIALS_AT_ONCE
+) -> Iterator[tuple[RunData, Mapping[int, str]]]:
+    """Yield trials, measurements and failures of a run, and what `effective` returns of its trials.
+
+    They come part by part in the order in which they happened; of a run without trials one part is empty. at_once:
+    trials of a part, and more only where they have one position.
+
+    Raises StoreError.
+    """
+    trial, offset = schema.trial, schema.part.c.position
+    query = select(numbered(trial.c.position)).where(of_run(trial, run.id))
+    with reading_rows(engine) as connection:
+        cells = _cells_of(connection, run)
+        failures = _read_failures(connection, run.id, cells)
+        positions = np.sort(_fetch(connection, query, ["i8"])["position"])
+        firsts = np.unique(positions[::at_once]).tolist() or [0]
+        for first, end in pairwise([*firsts, _AFTER_LAST]):
+            is_within = trial.c.position.between(first - offset, end - 1 - offset)
+            trials = _read_trials(connection, run, cells, is_within)
+            measurements = _read_measurements(connection, run.id, trials)
+            data = RunData(run, trials, measurements, (), (), failures)
+            yield data, _read_effective(connection, run.id, is_within)
+
+
+def _cells_of(connection: Connection, run: RunHandle) -> dict[int, int]:
+    """Return by the id of a cell where it stands among those of the run. Raises ValueError."""
+    cells = indices(connection, schema.cell, run.id)
+    if len({*cells.values()}) != len(run.cells):
+        raise ValueError("cells are of platforms that are not there")
+    return cells
 
 
 def outputs(
@@ -341,15 +372,26 @@ def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
 
     Raises StoreError.
     """
+    with reading_rows(engine) as connection:
+        return _read_effective(connection, run.id)
+
+
+def _read_effective(
+    connection: Connection, run_id: int, *conditions: ColumnElement[bool]
+) -> dict[int, str]:
     table = schema.trial
     query = (
         select(table.c.id, cast(table.c.effective, Text))
-        .where(of_run(table, run.id))
+        .where(of_run(table, run_id), *conditions)
         .order_by(table.c.id)
     )
-    with reading_rows(engine) as connection:
-        rows = connection.execute(query)
-        return {trial: plain_settings(text, without=LISTS) for trial, text in rows}
+    plain: dict[str, str] = {}
+    settings = {}
+    for trial, text in connection.execute(query):
+        if text not in plain:
+            plain[text] = plain_settings(text, without=LISTS)
+        settings[trial] = plain[text]
+    return settings
 
 
 def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
@@ -368,28 +410,35 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
         return {trial: numbers[guest_id] for trial, guest_id in fetch(connection, query)}
 
 
-def _read_trials(connection: Connection, run_id: int, cells: Mapping[int, int]) -> Trials:
+def _read_trials(
+    connection: Connection,
+    run: RunHandle,
+    cells: Mapping[int, int],
+    *conditions: ColumnElement[bool],
+) -> Trials:
+    """Return the trials of a run for which the conditions hold. Raises ValueError."""
     columns = schema.trial.c
-    query = (
-        select(
-            columns.id,
-            columns.cell_id,
-            numbered(columns.block),
-            numbered(columns.number),
-            numbered(columns.position),
-            columns.is_warmup,
-            columns.started_at,
-            (columns.status == "ok").label("is_ok"),
-            func.coalesce(columns.outside_s, -1.0).label("outside_s"),
-            func.coalesce(columns.inside_s, -1.0).label("inside_s"),
-            numbered(columns.session),
-        )
-        .where(of_run(schema.trial, run_id))
-        .order_by(schema.part.c.place, columns.id)
-    )
-    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4"]
+    query = select(
+        columns.id,
+        columns.cell_id,
+        numbered(columns.block),
+        numbered(columns.number),
+        numbered(columns.position),
+        columns.is_warmup,
+        columns.started_at,
+        (columns.status == "ok").label("is_ok"),
+        func.coalesce(columns.outside_s, -1.0).label("outside_s"),
+        func.coalesce(columns.inside_s, -1.0).label("inside_s"),
+        numbered(columns.session),
+        schema.part.c.place,
+    ).where(of_run(schema.trial, run.id), *conditions)
+    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4", "i4"]
     rows = _fetch(connection, query, kinds)
+    rows = rows[np.lexsort((rows["id"], rows["place"]))]
     _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
+    sessions = {session.number for session in run.sessions}
+    if not sessions >= set(np.unique(rows["session"]).tolist()):
+        raise ValueError("trials are of sessions that are not there")
     outside_s, inside_s = rows["outside_s"], rows["inside_s"]
     return Trials(
         id=rows["id"].astype(np.int64),
@@ -422,8 +471,10 @@ def _read_measurements(connection: Connection, run_id: int, trials: Trials) -> M
         ids = trials.id[start:end]
         rows = _fetch(connection, query, ["i8", "i8", "f8"], first=int(ids[0]), last=int(ids[-1]))
         _refuse_infinite(rows, ("value",))
-        index = np.searchsorted(ids, rows["trial_id"])
-        is_own = ids[index] == rows["trial_id"]  # others were stored meanwhile
+        distinct, _, counts = grouped(rows["trial_id"])
+        place = np.searchsorted(ids, distinct)
+        index = np.repeat(place, counts)
+        is_own = np.repeat(ids[place] == distinct, counts)  # others were stored meanwhile
         trial.append(index[is_own] + start)
         metric.append(rows["metric_id"][is_own])
         value.append(rows["value"][is_own])
