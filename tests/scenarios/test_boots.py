@@ -63,6 +63,29 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
     assert row.ratio.n_sessions == 2
 
 
+def test_in_sequential_order_every_boot_is_made_once_with_all_its_blocks(machine, home, store):
+    plan = planned(order="sequential", blocks=3)
+    run = begin(store, plan, vtax_version="test")
+    assert [(visit.session, visit.boot) for visit in boots.planned_visits(plan.study, 5)] == [
+        (1, "plain"),
+        (1, "xen"),
+    ]
+    for entry in (NATIVE, XEN):
+        machine.boot(entry)
+        run = store.open_run(run.name)
+        host_boots.refuse_other_boot(plan, run, look(plan))
+        go_on(plan, run, home)
+        platforms = ["native", "other"][: 1 + (entry == XEN)]
+        of_cells = {cell.key: cell.platform for cell in run.cells}
+        assert sorted((of_cells[cell], block) for cell, block, _ in run.done()) == [
+            (platform, block) for platform in platforms for block in range(3)
+        ]
+        assert run.status == ("finished" if entry == XEN else "paused")
+    codes = [warning.code for warning in source_of(store, run.name).analysis.warnings]
+    assert {"sequential-order", "boots-once"} <= set(codes)
+    assert "boots" not in codes
+
+
 def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(
     machine, home, store, monkeypatch, golden
 ):

@@ -221,6 +221,13 @@ def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed():
     assert boots.planned_visits(of, 6) != boots.planned_visits(of, 5)
 
 
+def test_in_sequential_order_boots_are_in_the_order_of_the_study():
+    of = loaded_study(boot=BOOTS[::-1], design={"blocks": 4, "order": "sequential"}).study
+    assert of.design.sessions == 1
+    for seed in range(8):
+        assert [visit.boot for visit in boots.planned_visits(of, seed)] == ["xen", "plain"]
+
+
 # Probes
 
 
@@ -318,6 +325,19 @@ def test_a_plan_orders_guests_as_its_boots_do(tmp_path, ordinary_user):
         orders.add(boot)
     assert orders == {"plain", "xen"}
     assert "boot xen names podman too" in printed
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_publications_protocol_makes_one_boot_after_the_other(tmp_path, ordinary_user):
+    """As four of the five papers ran: all of Linux, then all of Xen."""
+    boots_of_paper = ("--boot", "xen=Debian with Xen", "--boot", "bare=Debian")
+    command = ("run", "urschei2007", "--dry-run", "--protocol", "paper", *boots_of_paper)
+    printed = output_of(*command)
+    assert "order of boots: session 1: xen, bare\n" in printed
+    assert "order: all blocks of xen-dom0, then of xen-pv, then of native" in printed
+    assert "at most 2 reboots" in printed
+    found = json.loads(output_of(*command, "--json"))["host_boots"]
+    assert found["max_reboots"] == len(found["order"]) == 2
 
 
 @pytest.mark.usefixtures("unmade_home")

@@ -90,8 +90,8 @@ def _refuse_own_settings(
 def boot_changes(
     study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return what --boot changes: the boots of the host, and, where the study has none, a session for each block; as
-    many blocks as its rule allows at most, where that looks at figures.
+    """Return what --boot changes: the boots of the host, and, where the study has none, a session for each block, but
+    for a sequential order; as many blocks as its rule allows at most, where that looks at figures.
 
     given: the values of --boot.
     blocks: that of --blocks.
@@ -114,7 +114,8 @@ def boot_changes(
     design: dict[str, Any] = {"stop": "fixed"}
     if not study.design.rule_class.has_known_end and blocks is None:
         design["blocks"] = study.design.max_blocks
-    design["sessions"] = blocks or design.get("blocks") or study.design.blocks
+    if study.design.order == "randomized":
+        design["sessions"] = blocks or design.get("blocks") or study.design.blocks
     return {"boot": boots, "design": design}
 
 

@@ -287,11 +287,11 @@ def _not_tested(plan: Plan) -> list[str]:
 
 def _certain_guests(plan: Plan) -> Iterator[GuestLife]:
     """Yield the guests of the blocks that any outcome needs, in their order."""
-    if plan.study.design.order == "sequential":
-        yield from plan.sequential_guests()
-    elif plan.study.boot:
+    if plan.study.boot:
         for _, session in boots.guests_by_visit(plan):
             yield session
+    elif plan.study.design.order == "sequential":
+        yield from plan.sequential_guests()
     else:
         for block in range(plan.min_blocks):
             yield from plan.guests(block)
@@ -310,7 +310,8 @@ def _limited(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
 def _order(plan: Plan) -> str:
     """Return `order: block 1: lxc, native; block 2: native, lxc; ...`."""
     if plan.study.design.order == "sequential":
-        return f"order: all blocks of {', then of '.join(plan.platform_names)}"
+        names = [guest.platform.name for guest in _certain_guests(plan)]
+        return f"order: all blocks of {', then of '.join(dict.fromkeys(names))}"
     if plan.study.boot:
         return _order_by_boot(plan)
     groups = groupby(_certain_guests(plan), key=lambda session: session.block)

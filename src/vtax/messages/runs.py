@@ -55,6 +55,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "study-changed": "the study was changed by {option}: {changes}",
     "boots": "platforms were measured in different boots of the host ({boots}); a difference between them contains that "
     "of two boots, of which every session had its own",
+    "boots-once": "platforms were measured in different boots of the host ({boots}), each made once: what a boot changes "
+    "is part of every difference between them, and in no interval",
     "trusted": "the study ran these programs as root: {programs}",
     "trusted-file": "the study (SHA-256 {digest}) ran these programs as root: {programs}",
     "refused": "{reason}",

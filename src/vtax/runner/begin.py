@@ -67,7 +67,8 @@ def _note_design(plan: Plan, run: RunHandle) -> None:
     for change in plan.study.changed_by:
         run.add_warning(Note("study-changed", option=change.option, changes=listed(change.parts)))
     if plan.study.boot:
-        run.add_warning(Note("boots", boots=boots.format_boots(plan.study)))
+        code = "boots-once" if plan.study.design.order == "sequential" else "boots"
+        run.add_warning(Note(code, boots=boots.format_boots(plan.study)))
     if plan.programs:
         programs = tuple(map(str, plan.programs))
         if plan.digest:

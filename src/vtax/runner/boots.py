@@ -4,6 +4,9 @@ A study with `[[boot]]` tables has sessions, each with a boot of its own per tab
 the session hold the cells of the platforms of that boot. The order of boots in a session is drawn from the run's
 seed. No visit shares a boot of the host with that of another session, even of the same entry: the sessions are the
 unit of the analysis, and what one boot does to a platform must not be in two of them.
+
+In sequential order there is one session with all blocks, and its boots are in the order of the study: one boot after
+the other, and in each of them one platform after the other, as published studies ran.
 """
 
 from __future__ import annotations
@@ -121,7 +124,8 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
 def boot_order(study: Study, seed: int, session: int) -> list[str]:
     """Return the boots of a session, in the order they are made."""
     names = used_boots(study)
-    random.Random(f"{seed}/boots/{session}").shuffle(names)
+    if study.design.order == "randomized":
+        random.Random(f"{seed}/boots/{session}").shuffle(names)
     return names
 
 
@@ -137,10 +141,9 @@ def guests_by_visit(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
     """Yield the guests of a plan with the visit that each is in, in the order they are started."""
     for visit in planned_visits(plan.study, plan.seed):
         platforms = platforms_of(plan.study, visit.boot)
-        for block in _visit_blocks(plan, visit):
-            for guest in plan.guests(block):
-                if guest.platform.name in platforms:
-                    yield visit, guest
+        for guest in _visit_guests(plan, visit):
+            if guest.platform.name in platforms:
+                yield visit, guest
 
 
 def pending_visits(plan: Plan, run: RunHandle) -> list[Visit]:
@@ -208,6 +211,15 @@ def _is_pending(plan: Plan, done: Set[tuple[str, int, int]], visit: Visit) -> bo
     cells = cells_of(plan, visit.boot)
     trials = product(cells, _visit_blocks(plan, visit), range(plan.trials_per_cell))
     return any(trial not in done for trial in trials)
+
+
+def _visit_guests(plan: Plan, visit: Visit) -> Iterator[GuestLife]:
+    """Yield the guests of the blocks of a visit, of all platforms, in their order."""
+    if plan.study.design.order == "sequential":
+        yield from plan.sequential_guests()
+    else:
+        for block in _visit_blocks(plan, visit):
+            yield from plan.guests(block)
 
 
 def _visit_blocks(plan: Plan, visit: Visit) -> range:

@@ -151,9 +151,8 @@ class Session:
         The stopping rule then finds all blocks made.
         """
         if self._plan.study.design.order == "sequential":
-            keys = {cell.key for cell in self._plan.cells}
             for life in self._plan.sequential_guests():
-                self._measure_guest(life, keys)
+                self._measure_guest(life, self._cells)
 
     def _pending_trials(self, life: GuestLife, cells: Collection[str]) -> list[PlannedTrial]:
         trials = []

@@ -29,11 +29,16 @@ class BootTable(StudyTable):
 
 
 def with_sessions(data: Any) -> Any:
-    """Return the design of a study with boots that names no number of sessions: one of each block."""
+    """Return the design of a study with boots that names no number of sessions: one of each block.
+
+    In sequential order there is one, in which every boot is made once.
+    """
     if not isinstance(data, Mapping) or not data.get("boot"):
         return data
     design = data.get("design", {})
     if not isinstance(design, Mapping) or "sessions" in design:
+        return data
+    if design.get("order") == "sequential":
         return data
     return {**data, "design": {**design, "sessions": design.get("blocks", DEFAULT_BLOCKS)}}
 
@@ -68,14 +73,10 @@ def _check_design(design: DesignTable, must_match: object) -> None:
         raise disagreement(
             "a study of several boots needs stop = 'fixed' without a budget", "design", "stop"
         )
-    if design.sessions == 1 and design.blocks > 1:
+    if design.sessions == 1 and design.blocks > 1 and design.order == "randomized":
         what = "with one session every boot is made once, and what a boot changes is part of the difference"
         raise disagreement(
             f"{what}; leave sessions out for boots of its own in every block", "design", "sessions"
-        )
-    if design.order != "randomized":
-        raise disagreement(
-            "a study of several boots needs the order 'randomized'", "design", "order"
         )
     if must_match:
         raise disagreement(

@@ -197,10 +197,13 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
     for changed in protocol.benchmark:
         parameters = ", ".join(f"{key} = {value}" for key, value in changed.parameters.items())
         changes.append(ChangedPart(what=parameters, label=changed.label))
+    own = _design_for_fixed(data)
+    if protocol.order == "sequential":
+        own.pop("sessions", None)
     varied = {
         **data,
         "benchmark": [_put_parameters(table, protocol) for table in data["benchmark"]],
-        "design": {**_design_for_fixed(data), **design},
+        "design": {**own, **design},
     }
     return _with_changes(varied, f"--protocol {name}", changes)
 
