@@ -20,6 +20,11 @@ blocks = 1
 name = "start"
 parameters = { repetitions = 2, image = "cold" }
 [[benchmark]]
+name = "start"
+label = "burst"
+parameters = { repetitions = 2, stagger_s = 0.05 }
+guests = [3]
+[[benchmark]]
 name = "sysbench-cpu"
 parameters = { duration_s = 1 }
 guests = [2]
@@ -47,6 +52,11 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
         assert times == sorted(times)
         assert times[0] > 0
         assert times[-1] < 30
+    bursts = table("--cols", "metric", "--benchmark", "burst", "--all")
+    for name in ("native", "podman"):
+        assert bursts[name, "started"] == 100
+        assert bursts[name, "server_answer_p99"] >= bursts[name, "server_answer"] > 0
+        assert 1 < bursts[name, "memory_pss"] < 128
     dense = table("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
     for name in ("native", "podman"):
         assert dense[name, "events_per_s_sum"] == pytest.approx(2 * dense[name, "events_per_s"])
@@ -57,6 +67,6 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
     assert len(beside) == 2 * 5
     assert beside["podman", "none"] == 1
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
-    assert [trial["status"] for trial in trials] == ["ok"] * 14
+    assert [trial["status"] for trial in trials] == ["ok"] * 16
     single = [out for trial in trials for out in trial["outputs"] if out["role"] == "single.1"]
     assert len(single) == 2

@@ -159,3 +159,26 @@ def test_delay_and_loss_are_those_of_netem(lab):
         at.apply({"offloads": False, "loss": 50})
         lost = at.trial("iperf2", protocol="udp", rate_mbit_s=1, duration_s=2)
         assert 25 < lost.outcome.values["loss"] < 75
+
+
+def test_requests_wait_for_a_stream_that_fills_the_link(lab):
+    with lab(rate_mbit_s=RATE_MBIT_S) as at:
+        alone, beside = (
+            at.trial("loaded-latency", load=load, duration_s=1) for load in ("none", "send")
+        )
+        assert (alone.error, beside.error) == ("", "")
+        rate = beside.outcome.values["stream_rate"]
+        assert 0.5 * RATE_MBIT_S < rate < RATE_MBIT_S
+        frame_us = 1500 * 8 / RATE_MBIT_S
+        waits_us = beside.outcome.values["latency_mean"] - alone.outcome.values["latency_mean"]
+        assert waits_us > frame_us / 2
+        assert "stream_rate" not in alone.outcome.values
+
+
+def test_datagrams_of_18_bytes_are_packets(lab):
+    with lab() as at:
+        trial = at.trial("netperf", test="udp_stream", message_size=18, duration_s=1)
+        assert trial.error == ""
+        assert trial.outcome.values["packet_bytes"] == pytest.approx(46, abs=2)
+        received = trial.outcome.values["packets"]
+        assert 1000 < received <= trial.counters["link", "lab.guest-eth0.rx_packets"]

@@ -375,6 +375,18 @@ def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reaso
     assert load_run(store.engine, run).trials.is_ok.sum() == 4
 
 
+@pytest.mark.parametrize(("seen", "notes"), [("goes on", 0), ("goes back 4000 ns", 1)])
+def test_a_clock_that_goes_back_between_cpus_is_a_warning_of_its_platform(
+    driver, store, home, facts_by, seen, notes
+):
+    facts_by(lambda guest, programs: {"clock_between_cpus": seen})
+    run = executed(plan_of(study(platforms=["native"], design={"blocks": 2})), store, home)
+    warnings = [warning.note for warning in load_run(store.engine, run).warnings]
+    expected = Note("clock-goes-back", platform="native", what=seen)
+    assert warnings.count(expected) == notes
+    assert [note.code for note in warnings].count("clock-goes-back") == notes
+
+
 def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
     driver, store, home, facts_by
 ):
