@@ -18,6 +18,7 @@ memory = "128MiB"
 blocks = 1
 [[benchmark]]
 name = "start"
+label = "alone"
 parameters = { repetitions = 2, image = "cold" }
 [[benchmark]]
 name = "start"
@@ -46,7 +47,7 @@ def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):
         cells = json.loads(vtax("show", "last", *options, "--json").stdout)["cells"]
         return {(cell["row"], cell["column"]): cell["value"] for cell in cells}
 
-    starts = table("--cols", "metric", "--benchmark", "start", "--all", "--value", "p50")
+    starts = table("--cols", "metric", "--benchmark", "alone", "--all", "--value", "p50")
     for name in ("native", "podman"):
         times = [starts[name, stage] for stage in ("executing", "agent_ready", "server_answer")]
         assert times == sorted(times)

@@ -144,12 +144,12 @@ def test_guests_that_start_at_once_meet_and_staggered_ones_come_in_turn(driver, 
         return start(options, spec)
 
     driver.start = meets
-    data = load(store.engine, executed(plan_of(bursts(3, stagger_s=0.1)), store, home))
+    data = load(store.engine, executed(plan_of(bursts(3, stagger_s=0.5)), store, home))
     assert data.failures == ()
     for first in (2, 5):
         moments = sorted(requested[first : first + 3])
-        assert moments[1] - moments[0] > 0.08
-        assert moments[2] - moments[1] > 0.08
+        assert moments[1] - moments[0] > 0.25
+        assert moments[2] - moments[1] > 0.25
 
 
 def test_of_guests_at_once_one_that_fails_lowers_the_share_and_leaves_nothing(driver, store, home):
@@ -172,12 +172,14 @@ def test_of_guests_at_once_one_that_fails_lowers_the_share_and_leaves_nothing(dr
 def test_what_nobody_foresaw_in_one_of_them_fails_the_trial_after_all_have_ended(
     driver, store, home
 ):
-    start, calls = driver.start, count(1)
+    start, calls, together = driver.start, count(1), Barrier(3, timeout=20)
 
     def third_breaks(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
-        if next(calls) == 3:
+        call = next(calls)
+        if call > 2:
+            together.wait()
+        if call == 3:
             raise KeyError("cpus")
-        time.sleep(0.05)
         return start(options, spec)
 
     driver.start = third_breaks
