@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -20,6 +21,7 @@ from vtax.cli.measure import (
 )
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
+from vtax.cli.run_options import RunOptions
 from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
@@ -61,15 +63,7 @@ from vtax.store.store import Store
 @tune_host_option
 @wait_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(
-    run_name: str,
-    session: bool,
-    budget: str | None,
-    trust: bool,
-    tune_host: bool,
-    wait: str | None,
-    as_json: bool,
-) -> None:
+def command(run_name: str, session: bool, **given: Any) -> None:
     """Resume RUN (default: the last run) where it stopped, with the same plan and seed.
 
     A run with several sessions is paused between them; --session starts the next one. With it, a
@@ -77,7 +71,8 @@ def command(
     of the host continues in the next boot. --budget adds blocks to a finished run, in its last
     session; because the result was already known, the run gets a warning.
     """
-    more_s = budget_s(budget)
+    options = RunOptions(**given)
+    more_s = budget_s(options.budget)
     if more_s is not None and session:
         raise BadInput(
             "a session has as many blocks as the first",
@@ -95,30 +90,21 @@ def command(
         if session:
             what = "the sessions of a run over several boots begin by themselves"
             raise BadInput(what, where="--session", hint="omit --session")
-        _in_this_boot(run, home, trust=trust, tune_host=tune_host, wait=wait)
+        _in_this_boot(run, home, options)
     else:
-        _go_on(
-            run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait
-        )
-    conclude(run.name, store, as_json=as_json)
+        _go_on(run, home, options, session=session, more_s=more_s)
+    conclude(run.name, store, as_json=options.as_json)
 
 
 def _go_on(
-    run: RunHandle,
-    home: Home,
-    *,
-    session: bool,
-    more_s: float | None,
-    trust: bool,
-    tune_host: bool,
-    wait: str | None,
+    run: RunHandle, home: Home, options: RunOptions, *, session: bool, more_s: float | None
 ) -> None:
     """Measure what is left of a run in one boot, its next session, or for more_s seconds more."""
     programs: Sequence[HostProgram] = ()
     if run.status != "finished" or session or more_s is not None:
         loaded = stored_study(run)
-        programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
-    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(wait)):
+        programs = consented(home, host_programs(loaded), loaded.source, trust=options.trust)
+    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(options.wait)):
         added = _check_status(run, session=session, more_s=more_s)
         facts = {
             **host_facts(),
@@ -140,23 +126,21 @@ def _go_on(
                 check_same_machines(run, machines.facts)
                 note_boot(run)
                 note_resumption(run, plan)
-            measure(plan, run, home, tune_host=tune_host)
+            measure(plan, run, home, tune_host=options.tune_host)
 
 
-def _in_this_boot(
-    run: RunHandle, home: Home, *, trust: bool, tune_host: bool, wait: str | None
-) -> None:
+def _in_this_boot(run: RunHandle, home: Home, options: RunOptions) -> None:
     """Measure what this boot of the host can of a run over several. Raises BadInput where it needs another one."""
     if run.status == "finished":
         raise BadInput(
             f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}"
         )
     loaded = stored_study(run)
-    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(wait)):
+    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(options.wait)):
         here = boots.current_boot(loaded.study)
         assert here is not None
         prepare_host(home)
-        programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
+        programs = consented(home, host_programs(loaded), loaded.source, trust=options.trust)
         plan = rebuild_plan(run, home, programs)
         announce(plan)
         refuse_other_boot(plan, run, here)
@@ -164,7 +148,7 @@ def _in_this_boot(
             check_same_machines(run, machines.facts)
             if run.status in ("interrupted", "running"):  # the latter was killed
                 note_resumption(run, plan)
-            measure_boot(plan, run, home, here, tune_host=tune_host)
+            measure_boot(plan, run, home, here, tune_host=options.tune_host)
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:

@@ -1,4 +1,4 @@
-"""The options of `vtax run` as one value, which `vtax anatomy` makes, too."""
+"""The options of `vtax run` as one value; `vtax anatomy` and `vtax resume` have some of them, too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _OF_STUDY = ("image", "vcpus", "memory", "disk", "scratch", "link", "boot")
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of `vtax run`, as they are written. Those of `vtax anatomy` are the same and the last three.
+    """The options of a command that measures, as they are written.
 
     load_of: --load.
     only_plan: --dry-run.
     check: the margins of --check.
-    ladder, alone, benchmarks: the platform that is taken apart, rungs to measure alone, and the benchmarks of the study.
+    ladder, alone, benchmarks: of `vtax anatomy`, the platform that is taken apart, rungs to measure alone, and benchmarks.
     """
 
     study: str | None = None

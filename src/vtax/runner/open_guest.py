@@ -331,13 +331,11 @@ class OpenGuest:
 
     def _start_colocated(self) -> None:
         """Start the further guests, each on the next host CPUs, and its neighbour."""
-        colocation, platform = self._life.colocation, self.platform
+        colocation = self._life.colocation
         starts_its_own = bool(self._life.cells[0].point.benchmark.stages)
         if self._links is None and not starts_its_own:
             for number in range(1, colocation.guests):
-                name = f"guest {number + 1} of {colocation.guests}"
-                endpoint = self._start_another(platform, None, number, name)
-                self._colocated[numbered("guest", number)] = endpoint
+                self._colocated[numbered("guest", number)] = self._start_another(None, number)
         if not colocation.neighbour:
             return
         number = colocation.guests
@@ -345,20 +343,23 @@ class OpenGuest:
         if lab is not None:
             self._guests.callback(lab.close)
         self._neighbour = neighbour.start_neighbour(
-            lambda end: self._start_another(platform, end, number, "the neighbour"),
+            lambda end: self._start_another(end, number),
             self._start_end,
             lab,
             self._plan.resources_of(self._life, number),
         )
         self._colocated |= self._neighbour.ends
 
-    def _start_another(
-        self, platform: Platform, end: NetworkEnd | None, number: int, name: str
-    ) -> Endpoint:
-        """Start a further guest of the platform; a failure, and the line about its start, name it."""
+    def _start_another(self, end: NetworkEnd | None, number: int) -> Endpoint:
+        """Start a further guest of the platform, after those side by side its neighbour.
+
+        A failure, and the line about its start, name it.
+        """
+        guests = self._life.colocation.guests
+        name = f"guest {number + 1} of {guests}" if number < guests else "the neighbour"
         resources = self._plan.resources_of(self._life, number)
         try:
-            endpoint = self._start_guest(platform, end, resources, False)
+            endpoint = self._start_guest(self.platform, end, resources, False)
             if end is not None:
                 end.connected(lambda argv: _run_checked(endpoint.guest, argv))
             self._settle(endpoint.guest)
@@ -366,7 +367,7 @@ class OpenGuest:
             error.what = at(name, error.what)
             raise
         ready_s = time.monotonic() - endpoint.requested_at
-        self._run.observer.message(f"{platform.name}: {name} ready in {ready_s:.2f} s")
+        self._run.observer.message(f"{self.platform.name}: {name} ready in {ready_s:.2f} s")
         return endpoint
 
     def _settle(self, guest: Guest) -> None:
@@ -427,8 +428,7 @@ class OpenGuest:
         if end.under_test:
             number = self._number_of(end)
             if number:
-                name = f"guest {number + 1} of {self._life.colocation.guests}"
-                return self._start_another(self.platform, end, number, name)
+                return self._start_another(end, number)
             platform, resources = self.platform, self._resources
         else:
             name = self._machines_by_role().get(end.role, "native")

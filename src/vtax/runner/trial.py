@@ -156,19 +156,42 @@ class MeasuredTrial:
         )
 
     def _outcome(self, parsers: Parsers) -> tuple[Outcome, LinkFindings]:
-        """Return the outcome, and what its links say of it."""
+        """Return the outcome with what its work cost the host, and what its links say of it."""
         least = self.least()  # counters are read in the order in which they were counted
         self.counting.compare()
-        outcome = _outcome(parsers, self.cell, self.lanes, self.counting, least)
+        counted = self.counting.differences
+        point = self.cell.point
+        outcomes = self._outcomes_of_lanes(parsers)
+        outcome = _combine(point, outcomes, self.lanes)
+        outcome = with_cold_cache(outcome, self.lanes[0].cache_left_bytes)
+        outcome = compare_with_host_disks(outcome, counted)
+        measured_s = outcomes[0].effective.get(MEASURED_S)
+        spent = counted if measured_s is None else self.counting.cpu_of_last(measured_s)
+        values = {**outcome.values, **costs_of(point.benchmark.work, outcomes, spent, least)}
+        if point.trial_time_s is not None:
+            comparable = {metric.name for metric in point.metrics}
+            values = {name: value for name, value in values.items() if name in comparable}
         effective = {**outcome.effective, **self.extra}
         if self.merged_memory_bytes:
             effective["ksm_merged_bytes"] = self.merged_memory_bytes
-        outcome = replace(outcome, effective=effective)
+        outcome = replace(outcome, values=values, effective=effective)
         if self.links is None:
             return outcome, LinkFindings()
-        counted = self.counting.differences
-        on_links = examine_links(self.links, counted, outcome, self.cell.point, least)
+        on_links = examine_links(self.links, counted, outcome, point, least)
         return on_links.add_to(outcome, self.links.effective), on_links
+
+    def _outcomes_of_lanes(self, parsers: Parsers) -> list[Outcome]:
+        """Return the outcomes of all lanes: of flows that ran at once, or of guests that did."""
+        benchmark, parameters = self.cell.point.benchmark, self.cell.point.parameters
+        outcomes = []
+        deadline = time.monotonic() + TIMEOUT_S
+        for number, lane in enumerate(self.lanes):
+            with naming_guest(number, lane.guests):
+                left_s = max(deadline - time.monotonic(), 0.1)
+                outcomes.append(
+                    parsers.outcome(benchmark, parameters, lane.context, lane.results, left_s)
+                )
+        return outcomes
 
 
 def measure_trial(
@@ -371,43 +394,6 @@ def cpu_per_gigabyte(
     if cpu_s is None or CPU_PER_GIGABYTE not in metrics:
         return {}
     return {CPU_PER_GIGABYTE.name: cpu_s}
-
-
-def _outcome(
-    parsers: Parsers,
-    cell: PlannedCell,
-    lanes: Sequence[LaneRun],
-    counting: Counting,
-    least: LeastWork,
-) -> Outcome:
-    """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
-    counted = counting.differences
-    outcomes = _outcomes(parsers, cell, lanes)
-    outcome = _combine(cell.point, outcomes, lanes)
-    outcome = with_cold_cache(outcome, lanes[0].cache_left_bytes)
-    outcome = compare_with_host_disks(outcome, counted)
-    measured_s = outcomes[0].effective.get(MEASURED_S)
-    spent = counted if measured_s is None else counting.cpu_of_last(measured_s)
-    costs = costs_of(cell.point.benchmark.work, outcomes, spent, least)
-    values = {**outcome.values, **costs}
-    if cell.point.trial_time_s is not None:
-        comparable = {metric.name for metric in cell.point.metrics}
-        values = {name: value for name, value in values.items() if name in comparable}
-    return replace(outcome, values=values)
-
-
-def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
-    """Return the outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
-    benchmark, parameters = cell.point.benchmark, cell.point.parameters
-    outcomes = []
-    deadline = time.monotonic() + TIMEOUT_S
-    for number, lane in enumerate(lanes):
-        with naming_guest(number, cell.point.colocation.guests):
-            left_s = max(deadline - time.monotonic(), 0.1)
-            outcomes.append(
-                parsers.outcome(benchmark, parameters, lane.context, lane.results, left_s)
-            )
-    return outcomes
 
 
 def _combine(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun]) -> Outcome:
