@@ -52,13 +52,9 @@ class SessionProgress:
         """Return the time that the run has taken, pauses left out."""
         return self._spent_before_s + time.monotonic() - self._started
 
-    def begin_block(self, block: int, held: int, made_before: int) -> None:
-        """Take note that a block begins.
-
-        held: cells that it holds.
-        made_before: measured trials of the run in the blocks before.
-        """
-        self._begun = _BegunBlock(block, self.spent_s(), held, made_before)
+    def begin_block(self, block: int, at_s: float, held: int, made_before: int) -> None:
+        """Take note that a block began: of the arguments see `_BegunBlock`."""
+        self._begun = _BegunBlock(block, at_s, held, made_before)
 
     def end_block(self) -> None:
         """Take note that the block is whole."""

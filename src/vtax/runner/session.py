@@ -72,16 +72,18 @@ class Session:
         """Measure block after block, until the stopping rule is met; returns why."""
         self._measure_in_sequence()
         for block in range(self._stopping.max_blocks + 1):
-            whole_cells = self._ledger.whole_cells(block)
-            decision = self._stopping.decide(block, self._progress.spent_s(), whole_cells)
+            spent_s = self._progress.spent_s()
+            decision = self._stopping.decide(block, spent_s, self._ledger.whole_cells(block))
             if decision.stop:
                 return decision.reason
-            self._measure_block(block, self._stopping.pending(decision) & self._cells)
+            cells = self._stopping.pending(decision) & self._cells
+            measured_before = self._ledger.measured_before(block)
+            self._progress.begin_block(block, spent_s, len(cells), measured_before)
+            self._measure_block(block, cells)
         return "all blocks are done"
 
     def _measure_block(self, block: int, cells: frozenset[str]) -> None:
         """Measure these cells in a fresh guest of every platform, in the random order of the plan."""
-        self._progress.begin_block(block, len(cells), self._ledger.measured_before(block))
         for life in self._plan.guests(block):
             self._measure_guest(life, cells)
         if cells:
