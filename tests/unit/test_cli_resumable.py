@@ -164,7 +164,7 @@ def test_who_may_not_see_the_images_is_offered_it(store, home, monkeypatch):
 def test_nothing_is_started_to_find_out(store, home, monkeypatch, probe_by):
     interrupted(store, home)
     probe_by(lambda *_: pytest.fail("probed"))
-    monkeypatch.setattr(Plan, "sessions", lambda *_: pytest.fail("planned a session"))
+    monkeypatch.setattr(Plan, "guests", lambda *_: pytest.fail("planned a guest"))
     assert offered()
 
 
