@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,9 @@ from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.platforms import probing
-from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
-from vtax.platforms.stdio import text_of
+from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
+from vtax.platforms.confinement import Isolation
+from vtax.platforms.stdio import StdioGuest, start_error, text_of
 
 _SKIPPED_AT_BOOT = (
     "cryptomgr.notests",
@@ -148,25 +150,55 @@ def limit_time(group: Cgroup, resources: Resources) -> list[str]:
     return group.check_time(resources.limited)
 
 
-def probe(
-    start: Callable[[Any, GuestSpec], RunningGuest],
-    options: Any,
-    image: Image | None,
-    host: Callable[[], tuple[str, tuple[str, ...]]],
-) -> Probe:
-    """Start a machine once. host: version and marks of the hypervisor here; raises VtaxError without it."""
-    if os.geteuid() != 0:
-        return Probe(False, Note("needs-root"), Note("hint-sudo"))
-    try:
-        version, marks = host()
-    except VtaxError as error:
-        return Probe(False, at(error.what, error.where), error.hint)
-    if image is None:
-        return Probe(False, Note("no-image"), "vtax image build", marks, version)
-    outcome = probing.probe(
-        lambda options, spec, argv: start(options, spec), options, image, programs={}
-    )
-    return replace(outcome, version=version, marks=marks)
+class VirtualMachines(Driver):
+    """A driver of virtual machines: each guest has a kernel of its own."""
+
+    tunings: tuple[str, ...] = ("default", "pinned")
+    writes_below_directory = True
+
+    @abstractmethod
+    def start_machine(self, options: Any, spec: GuestSpec) -> StdioGuest:
+        """Start a guest. Raises PlatformError, other VtaxError, OSError, ValueError."""
+
+    def isolation(self, options: Any) -> Isolation:
+        return "kernel"
+
+    def start(self, options: Any, spec: GuestSpec) -> StdioGuest:
+        try:
+            return self.start_machine(options, spec)
+        except PlatformError:
+            raise
+        except (VtaxError, OSError, ValueError) as error:
+            raise start_error(spec, error) from error
+
+
+class Hypervisor(VirtualMachines):
+    """A driver of virtual machines that is there or not, whatever their options."""
+
+    @abstractmethod
+    def check_host(self, options: Any) -> tuple[str, tuple[str, ...]]:
+        """Return version and marks of the hypervisor here. Raises VtaxError without it."""
+
+    def lacking(self, options: Any) -> None:
+        """Raise VtaxError without the hypervisor."""
+        self.check_host(options)
+
+    def probe(self, options: Any, image: Image | None) -> Probe:
+        """Start it once, where the hypervisor is."""
+        if os.geteuid() != 0:
+            return Probe(False, Note("needs-root"), Note("hint-sudo"))
+        try:
+            version, marks = self.check_host(options)
+        except VtaxError as error:
+            return Probe(False, at(error.what, error.where), error.hint)
+        if image is None:
+            return Probe(False, Note("no-image"), "vtax image build", marks, version)
+
+        def start(options: Any, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+            return self.start(options, spec)
+
+        outcome = probing.probe(start, options, image, programs={})
+        return replace(outcome, version=version, marks=marks)
 
 
 @dataclass(frozen=True)

@@ -43,15 +43,13 @@ from vtax.host.process import find_program, run, spawn
 from vtax.host.removal import remove_tree
 from vtax.host.resources import Tree
 from vtax.host.waiting import wait_until
-from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Interface
 from vtax.platforms import probing, stdio, virtual_machine
-from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe
-from vtax.platforms.confinement import Isolation
+from vtax.platforms.base import GuestDisk, GuestSpec, NetworkLimits
 from vtax.platforms.options import CpuLimited
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
-from vtax.platforms.virtual_machine import Boot
+from vtax.platforms.virtual_machine import Boot, Hypervisor
 
 SOCKET = "api.sock"
 _KEPT = 8
@@ -216,7 +214,7 @@ class Stream:
     write: int
 
 
-class MicroVm(Driver):
+class MicroVm(Hypervisor):
     """A driver of microVMs.
 
     product: as its makers call it.
@@ -235,8 +233,6 @@ class MicroVm(Driver):
     disk_name: str
     serve: tuple[str, ...]
     alone: tuple[str, ...] = ()
-    tunings = ("default", "pinned")
-    writes_below_directory = True
 
     @abstractmethod
     def command(self, machine: Machine) -> list[str]:
@@ -271,17 +267,6 @@ class MicroVm(Driver):
     def network_limits(self, options: MicroVmOptions) -> NetworkLimits:
         return NetworkLimits(mtu=_MAX_MTU, queues=1, not_attached=("macvtap",))
 
-    def isolation(self, options: MicroVmOptions) -> Isolation:
-        return "kernel"
-
-    def lacking(self, options: MicroVmOptions) -> None:
-        """Raise PlatformError without its program, or KVM."""
-        self.check_host(options)
-
-    def probe(self, options: MicroVmOptions, image: Image | None) -> Probe:
-        """Start it once, where its program and KVM are."""
-        return virtual_machine.probe(self.start, options, image, partial(self.check_host, options))
-
     def check_host(self, options: MicroVmOptions) -> tuple[str, tuple[str, ...]]:
         """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
         own = {options.binary: Note("hint-binary", product=self.product)}
@@ -295,30 +280,25 @@ class MicroVm(Driver):
             raise PlatformError(reason, hint=Note("hint-virtualization"))
         return f"{self.product} {version}", ("nested",) if is_virtual() else ()
 
-    def start(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:
-        try:
-            program = _program(options)
-            nics: tuple[tuple[Interface, str], ...] = ()
-            if spec.plugboard:
-                taps = spec.plugboard.taps()
-                nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True))
-            machine = Machine(
-                name=spec.name,
-                directory=spec.directory,
-                boot=Boot(*virtual_machine.boot_files("image", (), spec.image)),
-                disk=spec.directory / self.disk_name,
-                vcpus=spec.resources.vcpus,
-                memory_mib=spec.resources.memory_bytes >> _MIB,
-                nics=nics,
-            )
-            if options.start == "restore":
-                return self._restore(program, spec, machine)
-            argv = [program, *self.alone, *self.command(machine)]
-            return self._run(argv, spec, machine, self.make_disk(spec))
-        except PlatformError:
-            raise
-        except (VtaxError, OSError) as error:
-            raise start_error(spec, error) from error
+    def start_machine(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:
+        program = _program(options)
+        nics: tuple[tuple[Interface, str], ...] = ()
+        if spec.plugboard:
+            taps = spec.plugboard.taps()
+            nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True))
+        machine = Machine(
+            name=spec.name,
+            directory=spec.directory,
+            boot=Boot(*virtual_machine.boot_files("image", (), spec.image)),
+            disk=spec.directory / self.disk_name,
+            vcpus=spec.resources.vcpus,
+            memory_mib=spec.resources.memory_bytes >> _MIB,
+            nics=nics,
+        )
+        if options.start == "restore":
+            return self._restore(program, spec, machine)
+        argv = [program, *self.alone, *self.command(machine)]
+        return self._run(argv, spec, machine, self.make_disk(spec))
 
     def _version_of(self, program: str) -> str:
         """Return what the program says of itself. Raises PlatformError for one that is another."""

@@ -33,7 +33,6 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms.base import (
-    Driver,
     GuestDisk,
     GuestSpec,
     NetworkLimits,
@@ -42,13 +41,13 @@ from vtax.platforms.base import (
     Rung,
     register_platform,
 )
-from vtax.platforms.confinement import Isolation
 from vtax.platforms.qemu import command
 from vtax.platforms.qemu import probe as qemu_probe
 from vtax.platforms.qemu import shares as qemu_shares
 from vtax.platforms.qemu.command import LADDERS, VARIANTS, QemuOptions
 from vtax.platforms.qemu.process import Monitor, crash, leave_no_core, open_macvtaps
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+from vtax.platforms.virtual_machine import VirtualMachines
 
 PARTS = (
     Part("vhost", ".*", r"vhost-[0-9]+"),
@@ -67,13 +66,12 @@ _ENGINE_MTU = 1500  # of libslirp
 
 
 @register_platform
-class Qemu(Driver):
+class Qemu(VirtualMachines):
     name = "qemu"
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, NIC model, disk, caching"
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned", "hugepages")
-    writes_below_directory = True
 
     def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
         return LADDERS
@@ -87,9 +85,6 @@ class Qemu(Driver):
         queues = 16 if _has_queues(options) else 1
         return NetworkLimits(mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=queues)
 
-    def isolation(self, options: QemuOptions) -> Isolation:
-        return "kernel"
-
     def lacking(self, options: QemuOptions) -> tuple[str, str] | None:
         """See platforms.base.Driver. Raises ImageError for the host's kernel."""
         return qemu_probe.missing(options)
@@ -102,19 +97,14 @@ class Qemu(Driver):
         """See platforms.base.Driver and qemu_probe."""
         return qemu_probe.probe(options, image, self.start)
 
-    def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
+    def start_machine(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
         if options.huge_pages:
             spec = replace(spec, resources=replace(spec.resources, huge_pages=True))
-        try:
-            boot = boot_files(options, spec.image)
-            disk = virtual_machine.overlay(spec) if options.root == "disk" else None
-            with ExitStack() as fds:
-                nics = _nics(options, spec, fds) if spec.plugboard else []
-                return _start(options, spec, boot, disk, nics)
-        except PlatformError:
-            raise
-        except (VtaxError, OSError) as error:
-            raise start_error(spec, error) from error
+        boot = boot_files(options, spec.image)
+        disk = virtual_machine.overlay(spec) if options.root == "disk" else None
+        with ExitStack() as fds:
+            nics = _nics(options, spec, fds) if spec.plugboard else []
+            return _start(options, spec, boot, disk, nics)
 
 
 def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:

@@ -35,16 +35,14 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms.base import (
-    Driver,
     GuestDisk,
     GuestSpec,
     NetworkLimits,
-    Probe,
     Resources,
     register_platform,
 )
-from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+from vtax.platforms.virtual_machine import Hypervisor
 from vtax.platforms.virtualbox import machine, tools
 from vtax.platforms.virtualbox.machine import VARIANTS, VirtualBoxOptions
 
@@ -62,12 +60,12 @@ _MAX_MTU = 16110
 
 
 @register_platform
-class VirtualBox(Driver):
+class VirtualBox(Hypervisor):
     name = "virtualbox"
     summary = f"a machine of VirtualBox ({NEVER_ON_HARDWARE})"
     Options = VirtualBoxOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
-    tunings = ("default", "pinned")
+    writes_below_directory = False
 
     def disk(self, options: VirtualBoxOptions) -> GuestDisk:
         """See Driver.disk. VirtualBox passes the host's cache but on IDE (VBoxManage storagectl, --hostiocache)."""
@@ -85,33 +83,15 @@ class VirtualBox(Driver):
             links_change=False,
         )
 
-    def isolation(self, options: VirtualBoxOptions) -> Isolation:
-        return "kernel"
+    def check_host(self, options: VirtualBoxOptions) -> tuple[str, tuple[str, ...]]:
+        tools.check_host()
+        return tools.version(), ("nested",) if is_virtual() else ()
 
-    def lacking(self, options: VirtualBoxOptions) -> None:
-        """Raise VtaxError without VirtualBox, or its kernel module."""
-        _host()
-
-    def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
-        """Start it once, where VirtualBox and its kernel module are."""
-        return virtual_machine.probe(self.start, options, image, _host)
-
-    def start(self, options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
-        try:
-            tools.check_host()
-            if spec.plugboard is not None and not _is_translated(spec):
-                tools.check_network()
-            return _start(options, spec)
-        except PlatformError:
-            raise
-        except (VtaxError, OSError, ValueError) as error:
-            raise start_error(spec, error) from error
-
-
-def _host() -> tuple[str, tuple[str, ...]]:
-    """Return the version and the marks of VirtualBox here. Raises VtaxError without it."""
-    tools.check_host()
-    return tools.version(), ("nested",) if is_virtual() else ()
+    def start_machine(self, options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
+        tools.check_host()
+        if spec.plugboard is not None and not _is_translated(spec):
+            tools.check_network()
+        return _start(options, spec)
 
 
 @dataclass(frozen=True)

@@ -28,20 +28,17 @@ from vtax.host import cgroups
 from vtax.host.emulated_cpu import is_emulated, timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import RestoreCommand, Tree
-from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms.base import (
-    Driver,
     GuestDisk,
     GuestSpec,
     HypervisorMemory,
     NetworkLimits,
-    Probe,
     register_platform,
 )
-from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+from vtax.platforms.virtual_machine import Hypervisor
 from vtax.platforms.xen import config, tools
 from vtax.platforms.xen.config import VARIANTS, XenOptions
 
@@ -142,13 +139,11 @@ _PV_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet hea
 
 
 @register_platform
-class Xen(Driver):
+class Xen(Hypervisor):
     name = "xen"
     summary = "a domain of Xen by xl: PV, PVH or HVM, emulated or paravirtual devices"
     Options = XenOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
-    tunings = ("default", "pinned")
-    writes_below_directory = True
     is_below_host = True
 
     def disk(self, options: XenOptions) -> GuestDisk:
@@ -167,34 +162,17 @@ class Xen(Driver):
         except VtaxError:
             return None
 
-    def isolation(self, options: XenOptions) -> Isolation:
-        return "kernel"
+    def check_host(self, options: XenOptions) -> tuple[str, tuple[str, ...]]:
+        """See Hypervisor. Raises VtaxError where this host is no dom0."""
+        tools.check_host()
+        values = tools.info()
+        return tools.version(values), tools.marks(values)
 
-    def lacking(self, options: XenOptions) -> None:
-        """Raise VtaxError where this host is no dom0."""
-        _host()
-
-    def probe(self, options: XenOptions, image: Image | None) -> Probe:
-        """Start it once, where this host is dom0."""
-        return virtual_machine.probe(self.start, options, image, _host)
-
-    def start(self, options: XenOptions, spec: GuestSpec) -> XenGuest:
-        try:
-            tools.check_host()
-            _check_room(spec)
-            spec = _in_pool(options.cpupool, spec)
-            return _start(options, spec, _boot(options, spec), virtual_machine.overlay(spec))
-        except PlatformError:
-            raise
-        except (VtaxError, OSError, ValueError) as error:
-            raise start_error(spec, error) from error
-
-
-def _host() -> tuple[str, tuple[str, ...]]:
-    """Return the version and the marks of Xen here. Raises VtaxError where this host is no dom0."""
-    tools.check_host()
-    values = tools.info()
-    return tools.version(values), tools.marks(values)
+    def start_machine(self, options: XenOptions, spec: GuestSpec) -> XenGuest:
+        tools.check_host()
+        _check_room(spec)
+        spec = _in_pool(options.cpupool, spec)
+        return _start(options, spec, _boot(options, spec), virtual_machine.overlay(spec))
 
 
 def _check_room(spec: GuestSpec) -> None:
