@@ -14,7 +14,7 @@ from shown import drawn, english, page, sentence, view
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.answers.audit.compute import audit
-from vtax.report.answers.audit.view import legend
+from vtax.report.answers.audit.view import document_of, legend
 from vtax.report.renderers.json import as_json
 from vtax.store.store import Store
 
@@ -74,6 +74,10 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path)
         assert "+ marks items that some platforms lack" in text
         assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
         assert "512 MiB" in text
+    beside = document_of(audit(analysis), analysis, every_field=False, is_report=True)
+    (table,) = beside.tables()
+    assert [english(column.title) for column in table.columns] == ["fact", "native", "docker"]
+    assert len(table.groups[0].rows) == 3
     differences = as_json(view("audit", analysis))["differences"]
     assert [each["field"] for each in differences] == [
         "cpu_flags",

@@ -109,6 +109,14 @@ def test_lost_packets_are_drops_and_errors():
     assert (hop.name, hop.rx_bytes, hop.drops) == ("guest.eth0", 1e9, 7.0)
 
 
+def test_a_report_has_only_interfaces_that_dropped_packets():
+    dropping = cells()[0]
+    whole = replace(dropping, hops=tuple(replace(hop, drops=0.0) for hop in dropping.hops))
+    assert "guest.eth0" in drawn(document_of([dropping], RUN, is_report=True))
+    assert "guest.eth0" not in drawn(document_of([whole], RUN, is_report=True))
+    assert "guest.eth0" in drawn(document_of([whole], RUN))
+
+
 def test_both_tables_and_the_json_say_the_same():
     text = drawn(document_of(cells(), RUN), 120)
     assert "iperf3 · mtu=1500" in text

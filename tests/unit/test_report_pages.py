@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from shown import page as page_of
 
-from vtax.report.document import FigureGroup, FigureRow, RowFigure
+from vtax.report.document import Document, FigureGroup, FigureRow, RowFigure, Warnings
+from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.html import Fragments
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +59,27 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
     )
     assert folded
     assert folded[0].count("<figure>") == 3  # means, ratios near and far
+
+
+def test_further_metrics_are_one_table_with_every_platform_beside_the_baseline(analysis):
+    page = page_of(analysis)
+    more = re.search(r"<summary>\d+ more metrics?</summary>(.*?)</details>", page, re.S)
+    assert more
+    assert more[1].count("<table") == more[1].count('<table class="overview">') == 1
+    assert "<article" not in more[1]
+    assert "<a href" not in more[1]
+
+
+def test_warnings_of_one_code_stand_on_one_line_with_their_count():
+    given = (
+        Warning("outliers", "note", {"text": "1 value"}, times=3, places=(WarnedPlace("docker"),)),
+        Warning("drift", "warning", {"text": "a trend"}),
+        Warning("outliers", "note", {"text": "2 blocks"}, times=4, is_primary=False),
+    )
+    body = Fragments().body(Document("", (Warnings(given),)))
+    assert re.findall(r'<code class="\w+">(\w+)</code>', body) == ["outliers", "drift"]
+    assert "(7 times)" in body
+    assert body.count("<li>") == 2 + 2
 
 
 def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):

@@ -48,15 +48,15 @@ def test_the_view_names_what_waits_and_its_data_has_every_cell():
     waited = waits_of(data, analysis.primary, counted(data))
     document = document_of(variance(data, analysis, waited=waited), analysis)
     text = " ".join(drawn(document).split())
-    assert "of the noise between blocks goes with the program's waits for a CPU" in text
-    assert "100 % of the noise" in text
+    assert "Waits for a CPU explain noise between blocks in 4 cells: " in text
+    assert "first, tool speed, size=64 by 100 %" in text
     waits = {
         (entry["platform"], entry["levels"]["size"]): entry["waits"]
         for entry in plain(document.data)
     }
     assert waits["first", 64]["share"] == pytest.approx(1.0, abs=1e-9)
     assert waits["second", 64]["p"] > 0.05
-    assert "waits for" not in drawn(document_of(variance(data, analysis), analysis))
+    assert "Waits for" not in drawn(document_of(variance(data, analysis), analysis))
 
 
 @pytest.mark.parametrize("blocks", [4, BLOCKS])

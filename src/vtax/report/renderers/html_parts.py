@@ -102,9 +102,7 @@ class HtmlParts:
         if isinstance(part, doc.Bullets):
             return self._bullets(part)
         if isinstance(part, doc.Warnings):
-            return element(
-                '<ul class="warnings">{}</ul>', joined(map(self._warning, part.warnings))
-            )
+            return element('<ul class="warnings">{}</ul>', self._warnings(part.warnings))
         if isinstance(part, doc.Code):
             return self._code(part)
         return self._paragraph(part)
@@ -212,15 +210,36 @@ class HtmlParts:
             "<details open><summary>{}</summary>{}</details>", self.inline(code.title), text
         )
 
-    def _warning(self, warning: doc.Warning) -> Markup:
-        code = element('<code class="{}">{}</code> ', warning.severity, warning.code)
-        times = self.formatter.times(warning)
+    def _warnings(self, warnings: Iterable[doc.Warning]) -> Markup:
+        """Return a line for every code, with what it says of other metrics on demand."""
+        by_code: dict[str, list[doc.Warning]] = {}
+        for warning in warnings:
+            by_code.setdefault(warning.code, []).append(warning)
+        return joined(self._warning(*alike) for alike in by_code.values())
+
+    def _warning(self, first: doc.Warning, *others: doc.Warning) -> Markup:
+        code = element('<code class="{}">{}</code> ', first.severity, first.code)
+        times, places = self.formatter.times(first), self._places(first)
+        if others:
+            count = sum(warning.times for warning in (first, *others))
+            times = self.formatter.text(plural(" ({count} times)", " ({count} times)", count))
+            items = joined(self._case(warning) for warning in (first, *others))
+            texts = plural("{count} text", "{count} texts", 1 + len(others))
+            where = self.formatter.where(first) or self.formatter.text(texts)
+            summary = element('<summary class="muted">{}</summary>', where)
+            places = element(" <details>{}<ul>{}</ul></details>", summary, items)
         text = element(
             "{}{}",
-            self.formatter.sentence(warning),
+            self.formatter.sentence(first),
             element('<span class="muted">{}</span>', times) if times else "",
         )
-        return element("<li>{}{}{}</li>", code, text, self._places(warning))
+        return element("<li>{}{}{}</li>", code, text, places)
+
+    def _case(self, warning: doc.Warning) -> Markup:
+        """Return one of several warnings of a code, with its places."""
+        places = "; ".join(self.formatter.text(place.inline) for place in warning.places)
+        text = self.formatter.sentence(warning) + self.formatter.times(warning)
+        return element('<li>{} <span class="muted">{}</span></li>', text, places)
 
     def _places(self, warning: doc.Warning) -> Markup:
         """Return where a warning holds; every text and place of it on demand where there are several."""

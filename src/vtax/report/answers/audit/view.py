@@ -9,7 +9,7 @@ from vtax.guest.audit import ABSENT, COMMON, text_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
-from vtax.report.answers.audit.compute import Audit, audit
+from vtax.report.answers.audit.compute import Audit, UnevenFact, audit
 from vtax.report.answers.sessions import changes_part
 from vtax.report.document import joined, msg, muted
 from vtax.report.views.base import Options, View, register_view
@@ -25,13 +25,20 @@ _NOTES: dict[str, doc.Message] = {
 
 def document(source: Source, options: Options) -> doc.Document:
     """Differences and changes; with `all` also every fact of each platform's first guest."""
-    return document_of(audit(source.analysis), source.analysis, every_field=options.depth == "all")
+    return document_of(
+        audit(source.analysis),
+        source.analysis,
+        every_field=options.depth == "all",
+        is_report=options.depth == "report",
+    )
 
 
-def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> doc.Document:
-    """Return the document of an audit."""
+def document_of(
+    found: Audit, analysis: Analysis, *, every_field: bool, is_report: bool = False
+) -> doc.Document:
+    """Return the document of an audit. is_report: with the platforms that differ beside each other."""
     parts = [
-        *_differences(found),
+        *_differences(found, is_report=is_report),
         *_changes(found, analysis),
         *changes_part(found.host_changes),
         *_clocks(found, analysis),
@@ -52,30 +59,53 @@ def legend(found: Audit) -> doc.Inline:
     return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
 
 
-def _differences(found: Audit) -> Iterator[doc.Part]:
+def _differences(found: Audit, *, is_report: bool) -> Iterator[doc.Part]:
     if not found.findings:
         if len(found.compared) > 1:
             yield doc.Paragraph(msg("The audit shows no difference between guests."))
         else:
             yield doc.Paragraph(msg("Fewer than two platforms have an audit."))
         return
+    text = legend(found)
+    notes = [doc.Paragraph(text, "muted")] if text != "" else []
+    tables = _tables_by_side(found) if is_report else [_difference_table(found)]
+    yield doc.Titled(msg("Differences between guests"), (*tables, *notes), key="differences")
+
+
+def _name(finding: UnevenFact) -> doc.Inline:
+    where = muted(f"({finding.where})") if finding.where else ""
+    return joined([finding.field, where], " ")
+
+
+def _tables_by_side(found: Audit) -> Iterator[doc.Table]:
+    """Yield a table for all facts in which the same platforms differ from the same others, one column for each side."""
+    by_sides: dict[tuple[str, ...], list[UnevenFact]] = {}
+    for finding in found.findings:
+        sides = tuple(", ".join(platforms) for platforms, _ in finding.shown)
+        by_sides.setdefault(sides, []).append(finding)
+    for sides, findings in by_sides.items():
+        columns = [doc.Column("fact", msg("fact"))]
+        columns += [doc.Column(side, side, wraps=True) for side in sides]
+        rows = []
+        for finding in findings:
+            rows.append((_name(finding), *(_value(text) for _, text in finding.shown)))
+        key = f"differences {' '.join(sides)}"
+        yield doc.table_of(columns, rows, key=key, label=msg("Differences"), style="facts")
+
+
+def _difference_table(found: Audit) -> doc.Table:
     rows = []
     for finding in found.findings:
-        where = muted(f"({finding.where})") if finding.where else ""
-        name = joined([finding.field, where], " ")
-        rows += [
-            doc.TableRow(("" if number else name, ", ".join(platforms), _value(text)))
-            for number, (platforms, text) in enumerate(finding.shown)
-        ]
+        name = _name(finding)
+        for platforms, text in finding.shown:
+            rows.append((name, ", ".join(platforms), _value(text)))
+            name = ""
     columns = (
         doc.Column("fact", msg("fact")),
         doc.Column("platforms", msg("platforms"), wraps=True),
         doc.Column("value", msg("value"), wraps=True),
     )
-    table = doc.table_of(columns, rows, key="differences", label=msg("Differences"), style="facts")
-    text = legend(found)
-    notes = [doc.Paragraph(text, "muted")] if text != "" else []
-    yield doc.Titled(msg("Differences between guests"), (table, *notes), key="differences")
+    return doc.table_of(columns, rows, key="differences", label=msg("Differences"), style="facts")
 
 
 def _value(text: str) -> doc.Inline:

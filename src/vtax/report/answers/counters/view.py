@@ -12,17 +12,18 @@ from vtax.report.document import joined, levels_of, msg
 from vtax.report.views.base import Options, View, register_view
 
 
-def document(source: Source, _: Options) -> doc.Document:
-    """Two tables for every combination of levels: CPU time, then interfaces."""
+def document(source: Source, options: Options) -> doc.Document:
+    """Two tables for every combination of levels: CPU time, then interfaces; in a report those that drop packets."""
     if not source.counters:  # what was in force takes longer to read
         return document_of([], source.analysis)
-    return document_of(
-        counted_cells(source.data, source.counters, source.effective), source.analysis
-    )
+    cells = counted_cells(source.data, source.counters, source.effective)
+    return document_of(cells, source.analysis, is_report=options.depth == "report")
 
 
-def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
-    """Return the document of counted cells."""
+def document_of(
+    cells: Sequence[Counted], analysis: Analysis, *, is_report: bool = False
+) -> doc.Document:
+    """Return the document of counted cells. is_report: without interfaces that dropped nothing."""
     if not cells:
         return doc.empty_document(VIEW.title, msg("This run has no network benchmark."), [])
     parts: list[doc.Part] = []
@@ -31,13 +32,11 @@ def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
             cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)
         ]
         title = joined([label, doc.Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        parts.append(
-            doc.Titled(
-                title,
-                (_cpu_table(group, analysis), _hop_table(group, analysis)),
-                subtitle=msg("mean per trial"),
-            )
-        )
+        tables = [_cpu_table(group, analysis)]
+        dropping = [cell for cell in group if any(hop.drops for hop in cell.hops)]
+        if hopping := dropping if is_report else group:
+            tables.append(_hop_table(hopping, analysis))
+        parts.append(doc.Titled(title, tuple(tables), subtitle=msg("mean per trial")))
     return doc.Document(VIEW.title, tuple(parts), data=cells)
 
 

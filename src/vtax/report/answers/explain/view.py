@@ -30,7 +30,7 @@ from vtax.report.parts import shared
 from vtax.report.parts.first_screen import difference_of
 from vtax.report.views.base import Options, View, register_view
 
-_BRIEF, _NAMED = 10, 8
+_BRIEF, _OF_REPORT, _NAMED = 10, 3, 8  # counters of a comparison
 _PER: Mapping[str, doc.Inline] = {
     "events": msg("per event"), "transactions": msg("per transaction"), "requests": msg("per request"),
     "queries": msg("per query"), "rows": msg("per row"), "seeks": msg("per seek"), "files": msg("per file"),
@@ -116,7 +116,10 @@ def document_of(
     parts: list[doc.Part] = [*facts]
     for explained_contrast in found:
         if explained_contrast.moved:
-            parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
+            if is_report:
+                parts.append(_likeliest(explained_contrast, analysis.baseline))
+            else:
+                parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
     parts += _grown_with_time(found, is_full=is_full)
     without = [each for each in found if not each.moved]
     parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
@@ -216,6 +219,13 @@ def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
     return doc.Titled(_title(found), parts, subtitle=_difference(found, baseline))
 
 
+def _likeliest(found: Explained, baseline: str) -> doc.Titled:
+    """Return the counters of a comparison that moved most; the rest is counted."""
+    shown = found.moved[:_OF_REPORT]
+    parts: list[doc.Part] = [_table(shown, found, baseline), *_more_moved(found, len(shown))]
+    return doc.Titled(_title(found), tuple(parts), subtitle=_difference(found, baseline))
+
+
 def _title(found: Explained) -> doc.Inline:
     levels = doc.Factor(levels_of(found.point.levels)) if found.point.levels else ""
     return joined(
@@ -231,18 +241,16 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
         parts.append(doc.Paragraph(_nothing_moved(found)))
     if shown:
         parts.append(_table(shown, found, baseline))
-    if len(moved) > len(shown):
-        parts.append(
-            doc.Paragraph(
-                plural(
-                    "{count} more counter moved.",
-                    "{count} more counters moved.",
-                    len(moved) - len(shown),
-                ),
-                "muted",
-            )
-        )
-    return parts + _set_apart(found, is_full=is_full)
+    return [*parts, *_more_moved(found, len(shown)), *_set_apart(found, is_full=is_full)]
+
+
+def _more_moved(found: Explained, shown: int) -> list[doc.Part]:
+    """Return how many counters moved beside those that are shown."""
+    more = len(found.moved) - shown
+    if more <= 0:
+        return []
+    text = plural("{count} more counter moved.", "{count} more counters moved.", more)
+    return [doc.Paragraph(text, "muted")]
 
 
 def _nothing_moved(found: Explained) -> doc.Inline:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.sentences import is_measured, leaning_of
@@ -47,7 +47,7 @@ from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PlatformRecord, UntestedRecord
 
 _MOST_NAMED = 4
-_MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
+_MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand, as that of a cost
 _MOST_COLUMNS = 6  # of a terminal's matrix
 _MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_LADDERS = 2  # whose tables stand in the answer
@@ -199,9 +199,7 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
     parts += [_section(section, source, options) for section in _beside(analysis)]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(
-            doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True)
-        )
+        parts.append(doc.Titled(more, (_further(others, analysis),), is_folded=True))
     yield doc.Titled(msg("Results"), tuple(parts), key="results")
 
 
@@ -249,7 +247,8 @@ def _section(section: Section, source: Source, options: Options) -> doc.Titled:
         *_notes(section, analysis),
         *typical.parts_of(section, analysis),
     ]
-    if options.depth == "report" and len(section.points) > _MOST_POINTS:
+    is_long = len(section.points) > _MOST_POINTS or section in analysis.costs
+    if options.depth == "report" and is_long:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
         parts = [doc.Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
@@ -298,22 +297,37 @@ def overview(analysis: Analysis) -> Iterator[doc.Part]:
             "longer it is), and of the host's CPU time for the same work, where lower is.",
             **to_baseline,
         )
+    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
+    lines = list(_answer_lines(analysis))
+    yield replace(_percent_table(lines, analysis, "overview", msg("Overview")), repeats=True)
+
+
+def _further(sections: Sequence[Section], analysis: Analysis) -> doc.Table:
+    """Return metrics that do not answer: the percent of the baseline of each platform, or its mean without one."""
+    lines = [(section, point) for section in sections for point in section.points]
+    return _percent_table(lines, analysis, "further", msg("Further metrics"))
+
+
+def _percent_table(
+    lines: Sequence[tuple[Section, ResultPoint]], analysis: Analysis, key: str, label: doc.Message
+) -> doc.Table:
+    """Return a row for every metric and point: the baseline's mean, and the percent of it of each platform."""
+    compared = _compared(analysis)
     columns = (
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         doc.Column("baseline", analysis.baseline, is_number=True),
         *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
     )
+    names = [platform.name for platform in compared]
     rows = [
         (
             _overview_name(section, point, analysis),
             _base_mean(section, point),
-            *_shares(section, point, [p.name for p in compared]),
+            *_shares(section, point, names),
         )
-        for section, point in _answer_lines(analysis)
+        for section, point in lines
     ]
-    yield doc.Paragraph(joined([text, *_adjusted(analysis)], " "), "muted")
-    table = doc.table_of(columns, rows, key="overview", label=msg("Overview"), style="overview")
-    yield replace(table, repeats=True)
+    return doc.table_of(columns, rows, key=key, label=label, style="overview")
 
 
 def matrix_of(analysis: Analysis) -> doc.Document:
@@ -446,16 +460,21 @@ def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
-    name = joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
+    label = doc.Link(section.label, _key(section, analysis)) if section.is_answer else section.label
+    name = joined([label, muted(details)], ": ")
     return joined([name, shared.own_margin(section, analysis)], " ")
 
 
 def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
     """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
-    row = next((row for row in point.rows if row.platform.is_baseline and row.summary), None)
-    if row is None or row.summary is None:
-        return doc.Nothing()
+    row = next((row for row in point.rows if row.platform.is_baseline), None)
+    return doc.Nothing() if row is None else _mean(section, row)
+
+
+def _mean(section: Section, row: Row) -> doc.Inline:
     base = row.summary
+    if base is None:
+        return doc.Nothing()
     scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
     return muted(doc.Mean(base.mean, (base.high - base.low) / 2, scale, "both", row.step))
 
@@ -472,8 +491,11 @@ def _shares(
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
-        if row is None or row.ratio is None or row.verdict is None:
+        if row is None:
             yield doc.Nothing()
+            continue
+        if row.ratio is None or row.verdict is None:
+            yield doc.Nothing() if section.is_answer else _mean(section, row)
             continue
         share = replace(
             shared.relative_of(row.ratio, section),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from vtax.report import document as doc
@@ -13,16 +14,17 @@ from vtax.report.analysis.warnings import merged, noted
 from vtax.report.answers.variance import waits
 from vtax.report.answers.variance.compute import (
     CellVariance,
-    Hardest,
     by_section,
     drifting,
     hardest,
     variance,
 )
-from vtax.report.document import msg, muted, plural
+from vtax.report.document import first_of, joined, listed, msg, muted, plural
 from vtax.report.parts import figures, shared
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.variance import Replication
+
+_NAMED = 4
 
 
 def document(source: Source, options: Options) -> doc.Document:
@@ -45,13 +47,13 @@ def document(source: Source, options: Options) -> doc.Document:
 def document_of(
     cells: Sequence[CellVariance], analysis: Analysis, *, is_folded: bool = False
 ) -> doc.Document:
-    """Return the document of the cells. is_folded: whether tables are shown on demand."""
-    sections = tuple(_section(of_section, analysis) for of_section in by_section(cells))
-    folded = doc.Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
-    parts: list[doc.Part] = [
-        *shares_figure(cells, analysis),
-        *([folded] if is_folded else sections),
-    ]
+    """Return the document of the cells. is_folded: one table of every comparison, on demand."""
+    parts: list[doc.Part] = [*shares_figure(cells, analysis)]
+    if is_folded:
+        title = msg("Variance and plans of every comparison")
+        parts.append(doc.Titled(title, (_brief_table(cells, analysis),), is_folded=True))
+    else:
+        parts += [_section(of_section, analysis) for of_section in by_section(cells)]
     if summary := [*_summary(cells, analysis), *_waits(cells, analysis.rule.alpha)]:
         parts.append(doc.Titled(msg("Summary"), (doc.Bullets(tuple(summary)),), role="summary"))
     given = [
@@ -64,6 +66,43 @@ def document_of(
         "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
     )
     return doc.Document(VIEW.title, tuple(parts), data=list(cells), nothing=nothing)
+
+
+def _brief_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
+    """Return a row for every comparison: its noise, the part of it between blocks, its precision, and its plan."""
+    target = msg("plan for\n±{precision}", precision=doc.Share(analysis.rule.precision, "declared"))
+    titles = {
+        "cv": msg("CV"),
+        "blocks": msg("between\nblocks"),
+        "half_width": msg("half-width"),
+        "plan": target,
+        "estimate": msg("estimated\ntime"),
+    }
+    columns = (
+        doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
+        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    groups = []
+    for of_section in by_section(cells):
+        for group in _groups(of_section, _brief):
+            if group.rows:
+                title = joined([shared.title_of(of_section[0].section), group.title], " · ")
+                groups.append(replace(group, title=title))
+    return doc.Table(columns, tuple(groups), key="variance", label=msg("shares of the variance"))
+
+
+def _brief(cell: CellVariance) -> list[doc.Inline] | None:
+    """Return the cells of the row of a comparison; None for the baseline."""
+    if cell.row.ratio is None or cell.row.summary is None:
+        return None
+    plan = cell.plan
+    return [
+        doc.Share(cell.row.summary.cv),
+        _share(cell.between_blocks),
+        "" if cell.half_width is None else msg("±{half}", half=doc.Share(cell.half_width)),
+        f"{plan.blocks} x {plan.trials:g}" if plan else "",
+        doc.Duration(plan.time_s) if plan else "",
+    ]
 
 
 def _is_known(cell: CellVariance) -> bool:
@@ -219,8 +258,7 @@ def _groups(
 
 
 def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Inline]:
-    if top := hardest(cells):
-        yield headline(top, analysis.rule.precision)
+    yield from headline(cells, analysis.rule.precision)
     found = drifting(cells, analysis.rule.alpha)
     tested = [cell.drift_p for cell in cells if cell.drift]
     if tested and not found:
@@ -230,59 +268,75 @@ def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.
             len(tested),
             p=doc.PValue(min(tested)),
         )
+    places = []
     for cell in found:
         if cell.drift:
-            yield msg(
-                "{place}: drifts over the run by {change} ({p})",
-                place=cell.place.inline,
-                change=doc.Share(cell.drift.change, "change"),
-                p=doc.PValue(cell.drift_p, is_named=True),
-            )
+            change = doc.Share(cell.drift.change, "change")
+            places.append(msg("{place} by {change}", place=cell.place.inline, change=change))
+    if places:
+        yield plural(
+            "{count} of {tested} cells drifts over the run: {places}.",
+            "{count} of {tested} cells drift over the run: {places}.",
+            len(places),
+            tested=doc.Count(len(tested)),
+            places=listed(first_of(places, _NAMED)),
+        )
 
 
 def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
     """Yield where programs were slower in blocks in which they waited more for a CPU."""
+    places = []
     for cell in cells:
         if cell.waits and cell.waits.p <= alpha:
-            yield msg(
-                "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
-                place=cell.place.inline,
-                share=doc.Share(cell.waits.share, "whole"),
-                p=doc.PValue(cell.waits.p, is_named=True),
-            )
+            share = doc.Share(cell.waits.share, "whole")
+            places.append(msg("{place} by {change}", place=cell.place.inline, change=share))
+    if places:
+        yield plural(
+            "Waits for a CPU explain noise between blocks in {count} cell: {places}.",
+            "Waits for a CPU explain noise between blocks in {count} cells: {places}.",
+            len(places),
+            places=listed(first_of(places, _NAMED)),
+        )
 
 
-def headline(top: Hardest, precision: float) -> doc.Inline:
-    """Return the effort to reach a half-width, with its uncertainty: the headline of the plans."""
-    plan = top.plan
-    trials = plural("{count} trial", "{count} trials", plan.trials)
-    blocks = plural("{count} block", "{count} blocks", plan.blocks)
+def headline(cells: Sequence[CellVariance], precision: float) -> Iterator[doc.Inline]:
+    """Yield what the run has of a half-width, and the time that plans for the rest of its comparisons take."""
+    planned = [cell for cell in cells if cell.plan]
+    top = hardest(planned)
+    if top is None:
+        return
+    reached = sum(cell.half_width is not None and cell.half_width <= precision for cell in planned)
     target = doc.Share(precision, "declared")
-    effort = msg(
-        "{duration}, {trials} x {blocks}, for {place}",
-        duration=doc.Duration(plan.time_s),
-        trials=trials,
-        blocks=blocks,
+    if reached == len(planned):
+        yield plural(
+            "The comparison has an interval of ±{target} or less.",
+            "All {count} comparisons have intervals of ±{target} or less.",
+            reached,
+            target=target,
+        )
+        return
+    text = plural(
+        "{reached} of {count} comparison has an interval of ±{target} or less; plans for all take up to {duration}, "
+        "the longest of them {longest} ({place}).",
+        "{reached} of {count} comparisons have intervals of ±{target} or less; plans for all take up to {duration}, "
+        "the longest of them {longest} ({place}).",
+        len(planned),
+        reached=doc.Count(reached),
+        target=target,
+        duration=doc.Duration(sum(cell.plan.time_s for cell in planned if cell.plan)),
+        longest=doc.Duration(top.plan.time_s),
         place=top.where.inline,
     )
     if top.unsure:
-        few: doc.Inline = blocks_range(top.unsure[1])
-        if top.unsure[0] != top.where:
-            few = msg("{range} for {place}", range=few, place=top.unsure[0].inline)
-        return msg(
-            "Too few blocks for a reliable plan for ±{target}: blocks needed {few}; the longest plan is {effort}.",
-            target=target,
-            few=few,
-            effort=effort,
+        where, plan = top.unsure
+        unsure = msg(
+            "The blocks are too few for reliable plans: {place} may need {range}.",
+            place=where.inline,
+            range=blocks_range(plan),
         )
-    if plan.blocks_low == plan.blocks_high:
-        return msg("The longest plan for ±{target}: {effort}.", target=target, effort=effort)
-    return msg(
-        "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
-        target=target,
-        effort=effort,
-        range=blocks_range(plan),
-    )
+        yield joined([text, unsure], " ")
+    else:
+        yield text
 
 
 def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Titled]:
