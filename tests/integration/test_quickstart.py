@@ -101,6 +101,25 @@ def test_without_a_terminal_the_lines_of_trials_go_to_the_log(copy):
     assert log == ["installed", "[block 1/1, 1/2] native dd: 1 GB/s (about 9 s left)"]
 
 
+PATIENT = """#!/bin/sh
+echo 'plan: 2 cells' >&2
+for _ in $(seq 100); do
+  [ ! -s seen ] || break
+  sleep 0.1
+done
+cat seen
+"""
+
+
+def test_without_a_terminal_a_line_comes_when_it_is_printed(copy):
+    (copy.path / ".venv/bin").mkdir(parents=True)
+    (copy.path / ".venv/bin/vtax").write_text(PATIENT)
+    (copy.path / ".venv/bin/vtax").chmod(0o755)
+    script = "set -- --yes\n. <(sed '$d' quickstart)\nrun_tour 2>seen"
+    done = copy.shell(f"exec bash -c {shlex.quote(script)}")
+    assert done.stdout.splitlines()[1:] == ["plan: 2 cells"]
+
+
 def hidden(program: str) -> str:
     """Shell lines that take a program away in this mount namespace: a whiteout in an overlay over its directory."""
     found = Path(shutil.which(program, path="/usr/sbin:/usr/bin")).resolve()

@@ -249,7 +249,9 @@ def _section(section: Section, source: Source, options: Options) -> doc.Titled:
     ]
     is_long = len(section.points) > _MOST_POINTS or section in analysis.costs
     if options.depth == "report" and is_long:
-        title = plural("Table of {count} point", "Table of {count} points", len(section.points))
+        title: doc.Inline = msg("Table")
+        if len(section.points) > 1:
+            title = plural("Table of {count} point", "Table of {count} points", len(section.points))
         parts = [doc.Titled(title, tuple(parts), is_folded=True)]
     if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
         more: doc.Part = further_statistics(section, analysis)
