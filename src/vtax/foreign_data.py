@@ -10,6 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from vtax.limits import DOCUMENT, STUDY
@@ -45,14 +46,25 @@ def parse_json(
     parse_float: of other numbers with a point or an exponent (json.loads).
     Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError.
     """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    if text.startswith("\ufeff"):
+        raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
     try:
-        value = json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
+        value = _decoder(parse_constant, parse_float).decode(text)
     except RecursionError:
         raise NestedTooDeep(levels) from None
-    opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(map(text.count, opening)) > levels:  # type: ignore[arg-type]
+    if text.count("[") + text.count("{") > levels:
         _check_depth(value, levels)
     return value
+
+
+@lru_cache(maxsize=16)
+def _decoder(
+    parse_constant: Callable[[str], Any] | None, parse_float: Callable[[str], Any] | None
+) -> json.JSONDecoder:
+    """Return a decoder, which `json.loads` makes for every text."""
+    return json.JSONDecoder(parse_constant=parse_constant, parse_float=parse_float)
 
 
 def parse_toml(text: str, *, levels: int = DOCUMENT.depth) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from vtax.host.home import Home
 from vtax.messages import Note, quoted
 from vtax.runner.resume import check_host, resume_obstacle
 from vtax.store import bundle, bundle_lines, schema
-from vtax.store.importing import import_bundle
+from vtax.store.importing import import_bundle, opened_bundle
+from vtax.store.query import load
 from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row
@@ -102,6 +103,17 @@ def views() -> dict[str, Any]:
             k: v for k, v in json.loads(text).items() if k not in ("provenance", "next_step")
         }
     return found
+
+
+def test_bundles_that_are_open_at_once_or_in_turn_know_nothing_of_each_other(home):
+    output_of("export", "tour-1")
+    file = Path("tour-1.vtax.gz")
+    with opened_bundle(file) as first, opened_bundle(file) as second:
+        assert first.engine is not second.engine
+        assert first.id == second.id
+    with opened_bundle(file) as again:
+        assert again.identity == first.identity
+        assert len(again.done()) == load(again.engine, again).trials.id.size
 
 
 def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, elsewhere):

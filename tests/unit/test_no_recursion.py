@@ -96,7 +96,7 @@ LIBRARY: Mapping[str, str] = {
     "cli/own_image.py:TemporaryDirectory": _OWN_FILES,
     "conformance/declared.py:json.loads": _OWN_JSON,
     "conformance/sample.py:TemporaryDirectory": _OWN_FILES,
-    "foreign_data.py:json.loads": "the one place, which bounds the levels",
+    "foreign_data.py:JSONDecoder": "the one place, which bounds the levels",
     "foreign_data.py:tomllib.loads": "the one place, which bounds the levels",
     "image/data/entry.py:json.loads": _ALONE,
     "image/initrd.py:rglob": "modules of a kernel that the host or its packages brought",

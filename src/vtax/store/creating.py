@@ -71,7 +71,7 @@ def ensure_schema(engine: Engine) -> None:
 
 def create(connection: Connection) -> None:
     """Make every table, and the view, in an empty database."""
-    metadata.create_all(connection)
+    metadata.create_all(connection, checkfirst=False)
     connection.execute(text(MEASUREMENTS_VIEW))
     _version.create(connection)
     connection.execute(insert(_version).values(version_num=VERSION))

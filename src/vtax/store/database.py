@@ -129,7 +129,7 @@ def make_engine(place: str | Path) -> Engine:
     try:
         engine = create_engine(
             url.set(drivername=_DRIVERS[url.drivername]),
-            json_serializer=_json,
+            json_serializer=as_json,
             json_deserializer=_from_json,
         )
     except (ArgumentError, ValueError) as error:
@@ -146,16 +146,30 @@ def make_engine(place: str | Path) -> Engine:
     return engine
 
 
-def temporary_engine() -> Engine:
-    """Return an engine of an empty SQLite database with one connection, which ends with the engine or the process.
+@contextmanager
+def temporary_engine() -> Iterator[Engine]:
+    """Yield an engine of an empty SQLite database with one connection, which ends with the block or the process.
 
-    What its cache does not hold is in a file without a name: see "Temporary Databases" in SQLite's documentation.
+    What its cache does not hold is in a file without a name: see "Temporary Databases" in SQLite's documentation. An
+    engine serves again for the next database, since it keeps its statements compiled.
     """
+    engine = _idle.pop() if _idle else _temporary_engine()
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+        _idle.append(engine)
+
+
+_idle: list[Engine] = []
+
+
+def _temporary_engine() -> Engine:
     engine = create_engine(
         "sqlite://",
         creator=lambda: sqlite3.connect("", check_same_thread=False),
         poolclass=StaticPool,
-        json_serializer=_json,
+        json_serializer=as_json,
         json_deserializer=_from_json,
     )
     event.listen(engine, "connect", _prepare_sqlite)
@@ -290,7 +304,7 @@ def _from_json(text: str) -> Any:
         return REPLACEMENT
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
     """Return JSON that every database takes: a number that is not finite becomes null, an unknown object its text."""
     try:
         return json.dumps(value, allow_nan=False, default=str)

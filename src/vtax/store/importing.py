@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Float, String, func, select
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    String,
+    func,
+    select,
+)
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, DamagedRows, StoreError
@@ -30,7 +40,7 @@ from vtax.store.creating import create
 from vtax.store.database import reading, store_name, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
-from vtax.store.rows import checked, finite_lists
+from vtax.store.rows import bounds_of, checked, finite_lists
 from vtax.store.run import RunHandle
 from vtax.store.transfer import (
     Row,
@@ -47,7 +57,6 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("finished", "paused", "interrupted", "failed")
 _AHEAD_S = 86_400.0  # by which the clock of another host may be wrong
 _MAX_INTEGER = 1 << 63
-_LARGEST = 1.7e308  # as in store.rows
 _SHORT, _MAX_KNOWN = 80, 10_000  # characters and number of texts that are remembered
 
 
@@ -88,23 +97,17 @@ def import_bundle(
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, of another schema, or of a run that is there with other content, and StoreError.
     """
-    private = temporary_engine()
-    try:
+    with temporary_engine() as private:
         run = _read(private, bundle, watch)
         accept(run)
         return _copy_run(engine, private, run, bundle, machine_id, watch, name)
-    finally:
-        private.dispose()
 
 
 @contextmanager
 def opened_bundle(path: Path, watch: Watch = unwatched) -> Iterator[RunHandle]:
     """Yield the run of a bundle, checked, in no store; it lasts as long as the context. Raises as `import_bundle`."""
-    private = temporary_engine()
-    try:
+    with temporary_engine() as private:
         yield _read(private, Bundle(path), watch)
-    finally:
-        private.dispose()
 
 
 def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
@@ -156,12 +159,15 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
 
     Texts that come again and again, such as names of counters, are checked once.
     """
+    if column.foreign_keys:
+        return lambda value: value
+    if isinstance(column.type, Boolean):
+        return lambda value: value if type(value) is bool else _value(column, value)
+    if isinstance(column.type, Integer | Float):
+        return _check_of_number(column)
     known: dict[str, Any] = {}
-    is_plain_number = isinstance(column.type, Float) and column.name == "value"
 
     def check(value: Any) -> Any:
-        if is_plain_number and type(value) is float and abs(value) <= _LARGEST:
-            return value
         if type(value) is not str or len(value) > _SHORT:
             return _value(column, value)
         if value not in known:
@@ -170,7 +176,21 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
             known[value] = _value(column, value)
         return known[value]
 
-    return (lambda value: value) if column.foreign_keys else check
+    return check
+
+
+def _check_of_number(column: Any) -> Callable[[Any], Any]:
+    low, high = bounds_of(column)
+    kind: Any = float
+    if isinstance(column.type, Integer):
+        kind, low, high = int, max(low, -_MAX_INTEGER), min(high, _MAX_INTEGER - 1)
+
+    def check(value: Any) -> Any:
+        if type(value) is kind and low <= value <= high:
+            return value
+        return _value(column, value)
+
+    return check
 
 
 def _value(column: Any, value: Any) -> Any:

@@ -106,10 +106,15 @@ def checked(column: Any, value: Any) -> Any:
     if isinstance(kind, String):
         return clean(value)
     if isinstance(kind, Float | Integer) and not isinstance(kind, Boolean):
-        low, high = _BOUNDS.get(name, (-1.7e308, 1.7e308))
+        low, high = bounds_of(column)
         if isinstance(value, bool) or not low <= value <= high:
             raise ValueError(f"{name} is {clean(repr(value), 60)}")
     return value
+
+
+def bounds_of(column: Any) -> tuple[float, float]:
+    """Return the least and the largest number that a column may hold."""
+    return _BOUNDS.get(str(column.key), (-1.7e308, 1.7e308))
 
 
 _TYPES: tuple[tuple[type, Any], ...] = (

@@ -9,14 +9,27 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import JSON, Connection, LargeBinary, Table, Text, insert, null, select
+from sqlalchemy import (
+    JSON,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    Text,
+    cast,
+    func,
+    null,
+    select,
+    text,
+)
 
 from vtax.errors import StoreBusy
 from vtax.store import schema
-from vtax.store.database import insert_new
+from vtax.store.database import as_json, insert_new
 from vtax.store.parts import KEYS, add_itself, indices, numbered, of_run, parts_of
 
 Row = tuple[str, dict[str, Any]]
@@ -37,9 +50,8 @@ ORDER = (
 )
 _OF_TRIALS = ("output", "measurement", "counter")
 _OF_PARTS = ("guest", "trial", *_OF_TRIALS, "warning")
-_AT_ONCE = 1000  # rows of one statement, fewer where they are large
-_AT_ONCE_LARGE = 1  # rows that are fetched at once where one may be large
-_AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of the rows of one statement
+_AT_ONCE = 1000  # rows of one statement, or fetched at once
+_AT_ONCE_CHARS = 1 << 18  # of the texts and JSON values of these rows
 
 
 class RunIsThere(StoreBusy):
@@ -106,7 +118,10 @@ def large_columns(table: Table) -> list[str]:
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
     """Yield the rows of a run, with those of its parts, as they are stored: not checked, outputs compressed."""
-    places = {name: indices(connection, schema.metadata.tables[name], run_id) for name in KEYS}
+    places = {}
+    for name in KEYS:
+        own_places = indices(connection, schema.metadata.tables[name], run_id)
+        places[name] = {row_id: place + 1 for row_id, place in own_places.items()}
     ids: dict[tuple[str, int], Ids] = {}
     parts = parts_of(connection, run_id)
     for name in ORDER:
@@ -114,14 +129,16 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
         count = 0
         for part in parts if name in _OF_PARTS else parts[-1:]:
             own = ids[name, part.place] = Ids(count)
+            numbers: list[tuple[str, Callable[[int], int]]] = []
+            for column, target in targets.items():
+                if target in places:
+                    numbers.append((column, places[target].__getitem__))
+                else:
+                    numbers.append((column, ids[target, part.place].number_of))
             for row_id, row in _rows_of_part(connection, name, part):
-                for column, target in targets.items():
-                    if row[column] is None:
-                        continue
-                    if target in places:
-                        row[column] = places[target][row[column]] + 1
-                    else:
-                        row[column] = ids[target, part.place].number_of(row[column])
+                for column, number_of in numbers:
+                    if row[column] is not None:
+                        row[column] = number_of(row[column])
                 if row_id is not None:
                     own.add(row_id)
                 yield name, row
@@ -143,13 +160,24 @@ def _rows_of_part(
         query = query.where(table.c.trial_id.in_(trials))
     else:
         query = query.where(of_run(table, part.run_id), schema.part.c.place == part.place)
-    at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
-    result = connection.execute(
-        query.order_by(*table.primary_key.columns), execution_options={"yield_per": at_once}
-    )
+    ordered = query.order_by(*table.primary_key.columns)
+    options = {"yield_per": _at_once(connection, table, query)}
+    result = connection.execute(ordered, execution_options=options)
     for batch in result.partitions():
         for row_id, *values in batch:
             yield row_id, dict(zip(names, values, strict=True))
+
+
+def _at_once(connection: Connection, table: Table, query: Select[Any]) -> int:
+    """Return how many rows of a query can be fetched at once: their texts are bounded together."""
+    large = [table.c[name] for name in large_columns(table)]
+    if not large:
+        return _AT_ONCE
+    if any(isinstance(column.type, LargeBinary) for column in large):
+        return 1
+    lengths = [func.coalesce(func.max(func.length(cast(each, Text))), 0) for each in large]
+    longest = sum(connection.execute(query.with_only_columns(*lengths)).one())
+    return max(1, min(_AT_ONCE, _AT_ONCE_CHARS // (longest + 1)))
 
 
 def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
@@ -166,20 +194,20 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
         targets = references(table)
         own = ids[name] = Ids()
         for batch in _batches((row for _, row in group), large_columns(table)):
-            for row in batch:
-                for column, target in targets.items():
-                    row[column] = _id(ids, target, row[column])
-                if "run_id" in table.c:
+            for column, target in targets.items():
+                _refer(batch, column, target, ids.get(target) or Ids())
+            if "run_id" in table.c:
+                for row in batch:
                     row["run_id"] = run_id
             if name == "run":
                 for row in batch:
                     own.add(_add_run(connection, row))
-            elif "id" in table.c:
-                statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-                for row_id in connection.execute(statement, batch).scalars():
-                    own.add(int(row_id))
-            else:
-                _add_plain(connection, table, batch)
+                continue
+            if "id" in table.c:
+                for row, row_id in zip(batch, _new_ids(connection, name, len(batch)), strict=True):
+                    row["id"] = row_id
+                    own.add(row_id)
+            _add_plain(connection, table, batch)
         if name == "run":
             if len(own) != 1:
                 raise ValueError(f"{len(own)} runs")
@@ -193,8 +221,16 @@ def _batches(
     rows: Iterable[dict[str, Any]], large: Sequence[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield rows in parts of bounded number and size. large: the columns that count."""
+    left = iter(rows)
+    while not large and (batch := list(islice(left, _AT_ONCE))):
+        yield batch
+    left = iter(rows)
+    if not large:
+        while batch := list(islice(left, _AT_ONCE)):
+            yield batch
+        return
     waiting, size = list[dict[str, Any]](), 0
-    for row in rows:
+    for row in left:
         waiting.append(row)
         size += sum(_size(row[name]) for name in large)
         if len(waiting) >= _AT_ONCE or size >= _AT_ONCE_CHARS:
@@ -224,27 +260,41 @@ def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
     return int(run_id)
 
 
-def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows of a table without `id`, whose columns are plain numbers and texts: as the driver takes them."""
+def _new_ids(connection: Connection, table: str, count: int) -> Sequence[int]:
+    """Return the ids of rows that are inserted next, ascending."""
     if connection.dialect.name == "postgresql":
-        columns = list(rows[0])
-        cursor: Any = connection.connection.cursor()
-        with cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
+        query = text(f"SELECT nextval('{table}_id_seq') FROM generate_series(1, :count)")
+        return sorted(connection.execute(query, {"count": count}).scalars())
+    last = connection.exec_driver_sql(f"SELECT max(id) FROM {table}").scalar() or 0
+    return range(last + 1, last + 1 + count)
+
+
+def _add_plain(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows that have every column, as the driver takes them."""
+    for column in table.columns:
+        if isinstance(column.type, JSON):
             for row in rows:
-                copy.write_row([row[name] for name in columns])
+                row[column.name] = as_json(row[column.name])
+    columns = list(rows[0])
+    values = map(itemgetter(*columns), rows)
+    into = f"{table.name} ({', '.join(columns)})"
+    if connection.dialect.name == "postgresql":
+        cursor: Any = connection.connection.cursor()
+        with cursor, cursor.copy(f"COPY {into} FROM STDIN") as copy:
+            for row in values:
+                copy.write_row(row)
         return
-    statement = insert(table).values(dict.fromkeys(rows[0])).compile(dialect=connection.dialect)
-    names = statement.positiontup
-    parameters: Any = list(map(dict, rows))
-    if names:
-        parameters = [tuple(row[name] for name in names) for row in rows]
-    connection.exec_driver_sql(str(statement), parameters)
+    marks = ", ".join("?" * len(columns))
+    connection.exec_driver_sql(f"INSERT INTO {into} VALUES ({marks})", list(values))
 
 
-def _id(ids: Mapping[str, Ids], table: str, number: Any) -> int | None:
-    """Return the id of a row by its number. Raises ValueError when there is none."""
-    if number is None:
-        return None
-    if type(number) is not int or not 0 < number <= len(ids.get(table, ())):
-        raise ValueError(f"{table} {str(number)[:20]} is not there")
-    return ids[table].id_of(number)
+def _refer(rows: Iterable[dict[str, Any]], column: str, table: str, ids: Ids) -> None:
+    """Put the ids of other rows in place of their numbers. Raises ValueError where there is none."""
+    count = len(ids)
+    for row in rows:
+        number = row[column]
+        if number is None:
+            continue
+        if type(number) is not int or not 0 < number <= count:
+            raise ValueError(f"{table} {str(number)[:20]} is not there")
+        row[column] = ids.id_of(number)
