@@ -227,7 +227,7 @@ class HtmlParts:
             texts = plural("{count} text", "{count} texts", 1 + len(others))
             where = self.formatter.where(first) or self.formatter.text(texts)
             summary = element('<summary class="muted">{}</summary>', where)
-            places = element(" <details>{}<ul>{}</ul></details>", summary, items)
+            places = element(' <details>{}<ul tabindex="0">{}</ul></details>', summary, items)
         text = element(
             "{}{}",
             self.formatter.sentence(first),
@@ -251,8 +251,10 @@ class HtmlParts:
         count = plural("{count} text", "{count} texts", len(texts))
         summary = self.formatter.where(warning) if places else self.formatter.text(count)
         items = joined(element("<li>{}</li>", text) for text in texts)
-        every = element("<ul>{}</ul>", items) if texts else ""
-        where = element('<p class="muted">{}</p>', "; ".join(places)) if len(places) > 1 else ""
+        every = element('<ul tabindex="0">{}</ul>', items) if texts else ""
+        where: Markup | str = ""
+        if len(places) > 1:
+            where = element('<p class="muted" tabindex="0">{}</p>', "; ".join(places))
         summary = element('<summary class="muted">{}</summary>', summary)
         return element(" <details>{}{}{}</details>", summary, every, where)
 
