@@ -66,6 +66,11 @@ class Cell:
     row: Row
 
     @property
+    def interval_confidence(self) -> float:
+        """The confidence level of its interval that the rule of its run asks for after the blocks it made."""
+        return self.run.rule.interval_confidence(self.row.block_means.size)
+
+    @property
     def link_rate(self) -> float | None:
         """The rate limit of its link, in Mbit/s; None without one."""
         return self.run.link_rate(self.section.label, self.row.cell.levels)
@@ -228,10 +233,9 @@ class Contrasts:
         if not self.compared:
             reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
             return joined(list(reasons.values()), "; ")
-        lacks = [
-            f"{side.text}: {row.reason or 'no values'}"
-            for each in self.compared
-            for side, row in ((self.treatment, each.treatment), (self.baseline, each.baseline))
-            if row.summary is None
-        ]
-        return "; ".join(dict.fromkeys(lacks or [each.reason for each in self.compared]))
+        lacks = []
+        for pair in self.compared:
+            for side, row in ((self.treatment, pair.treatment), (self.baseline, pair.baseline)):
+                if row.summary is None:
+                    lacks.append(f"{side.text}: {row.reason or 'no values'}")
+        return "; ".join(dict.fromkeys(lacks or [pair.reason for pair in self.compared]))

@@ -89,23 +89,20 @@ def contrast(
             tuple(judged),
             is_of_table=is_of_table,
         )
-    judged = unpaired(pairs, sides, confidence)
-    cells = (
-        [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
-        [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
-    )
-    unmatched = Unmatched(
-        *(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True))
-    )
+    treatments = [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)]
+    baselines = [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)]
     return Contrasts(
         sides[0],
         sides[1],
         is_paired,
         margin,
         confidence,
-        tuple(judged),
+        tuple(unpaired(pairs, sides, confidence)),
         tuple(differences_of(sides, pairs)),
-        unmatched,
+        Unmatched(
+            unmatched_cells(sides[0], treatments, metric, label),
+            unmatched_cells(sides[1], baselines, metric, label),
+        ),
         mismatched,
         shared_baseline(sides),
     )
@@ -120,10 +117,11 @@ def texts_of(store: Store, text: str) -> list[str]:
     names = [name.strip() for name in head.split(",")]
     if len(names) == 1 or names[0] not in {*store.run_names(), LAST}:
         return [text]
-    opened = [store.open_run(name).name for name in names]
-    if twice := next((name for name in opened if opened.count(name) > 1), ""):
-        raise BadInput(f"{text} names {twice} twice", hint="name each run once")
-    return [f"{name}{colon}{rest}" for name in opened]
+    runs = [store.open_run(name).name for name in names]
+    for name in runs:
+        if runs.count(name) > 1:
+            raise BadInput(f"{text} names {name} twice", hint="name each run once")
+    return [f"{name}{colon}{rest}" for name in runs]
 
 
 def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) -> Side:
@@ -140,13 +138,13 @@ def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
     if run_name != LAST:
         return run_name
     names = store.run_names()
-    named = next(
-        (head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names),
-        "",
-    )
-    if not named and names:
+    for text in texts:
+        head, colon, _ = text.partition(":")
+        if colon and head in names:
+            return head
+    if names:
         _refuse_last(store, [text.partition("@")[0] for text in texts if text])
-    return named or LAST
+    return LAST
 
 
 def _refuse_last(store: Store, sides: Sequence[str]) -> None:
@@ -174,15 +172,11 @@ def _refuse_last(store: Store, sides: Sequence[str]) -> None:
 
 def _neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
     """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
-    near = [
-        *get_close_matches(given, platforms, n=3, cutoff=0.5),
-        *get_close_matches(given, runs, n=3, cutoff=0.5),
-    ]
-    hint = (
-        f"did you mean {', '.join(near)}?"
-        if near
-        else f"platforms: {', '.join(platforms)}; runs: vtax list"
-    )
+    near = get_close_matches(given, platforms, n=3, cutoff=0.5)
+    near += get_close_matches(given, runs, n=3, cutoff=0.5)
+    hint = f"platforms: {', '.join(platforms)}; runs: vtax list"
+    if near:
+        hint = f"did you mean {', '.join(near)}?"
     if given.endswith(".vtax.gz"):
         hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
     return NotFound(f"there is no run or platform {given!r}", hint=hint)
@@ -194,12 +188,14 @@ def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
     Nothing follows a whole run. The name of a run is the whole of it, unless `run_name` has such a platform.
     """
     head, colon, rest = text.partition(":")
-    names = {*store.run_names(), LAST}
-    if head in names and (
-        colon or text not in [p.name for p in store.open_run(run_name).platforms]
-    ):
+    if head not in {*store.run_names(), LAST}:
+        return store.open_run(run_name).name, text
+    if colon:
         return store.open_run(head).name, rest
-    return store.open_run(run_name).name, text
+    run = store.open_run(run_name)
+    if text in [platform.name for platform in run.platforms]:
+        return run.name, text
+    return store.open_run(head).name, rest
 
 
 def side_of(
@@ -264,18 +260,13 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
         )
     treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
     if len(runs) == 2 and treatment == baseline:
-        first, second = (side.text for side in sides)
+        what = "the same run" if len(treatment) == 1 else "the same runs"
         raise BadInput(
-            f"{first} and {second} are the same run"
-            if len(treatment) == 1
-            else f"{first} and {second} are the same runs",
-            hint="name another run: vtax list",
+            f"{sides[0].text} and {sides[1].text} are {what}", hint="name another run: vtax list"
         )
-    if (
-        both := sorted(treatment & baseline)
-        if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2
-        else []
-    ):
+    has_several = len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2
+    both = sorted(treatment & baseline)
+    if both and has_several:
         raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
 
@@ -286,9 +277,8 @@ def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
         labels = list(dict.fromkeys(section.label for section in sections))
         if label and label not in labels:
             raise unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
-        metrics = list(
-            dict.fromkeys(s.metric.name for s in sections if not label or s.label == label)
-        )
+        of_label = [section for section in sections if label in ("", section.label)]
+        metrics = list(dict.fromkeys(section.metric.name for section in of_label))
         if metric and metric not in metrics:
             raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
@@ -315,11 +305,11 @@ def _is_wanted(section: Section, metric: str, label: str) -> bool:
 
 def _alike(section: Section, run: Analysis) -> Section | None:
     """Return the section of a run that measures the same."""
-    name = section.label, section.benchmark, section.metric.name
-    return next(
-        (each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name),
-        None,
-    )
+    for other in run.sections:
+        is_of_table = (other.label, other.benchmark) == (section.label, section.benchmark)
+        if is_of_table and other.metric.name == section.metric.name:
+            return other
+    return None
 
 
 def _joined(
@@ -330,30 +320,36 @@ def _joined(
     Whole runs are joined by their platforms and by every factor that one of them varies: what another one fixes
     counts as its level.
     """
-    sides = [
-        [
-            [Cell(run.analysis, own, row) for row in own.rows]
-            for run in side.runs
-            if (own := _alike(section, run.analysis))
-        ]
-        for side in (treatment, baseline)
-    ]
+    treatments = _cells_by_run(section, treatment)
+    baselines = _cells_by_run(section, baseline)
     if treatment.is_run:
-        cells = (cell for side in sides for of_run in side for cell in of_run)
-        varied = {factor for cell in cells for factor in cell.row.cell.levels}
+        varied: set[str] = set()
+        for cells in (*treatments, *baselines):
+            for cell in cells:
+                varied.update(cell.row.cell.levels)
         place = by(PLATFORM, *varied)
-        placed = [[{place.of(c.settings): c for c in of_run} for of_run in side] for side in sides]
+        of = [{place.of(cell.settings): cell for cell in cells} for cells in treatments]
+        to = [{place.of(cell.settings): cell for cell in cells} for cells in baselines]
     else:
         place = rest(PLATFORM, *treatment.levels, *baseline.levels)
-        both = treatment, baseline
-        placed = [
-            [_placed(of_run, side, other, place) for of_run in of_side]
-            for of_side, side, other in zip(sides, both, reversed(both), strict=True)
-        ]
-    for key in placed[0][0]:
-        if key in placed[1][0]:
-            of, to = (tuple(of_run[key] for of_run in side if key in of_run) for side in placed)
-            yield of, to
+        of = [_placed(cells, treatment, baseline, place) for cells in treatments]
+        to = [_placed(cells, baseline, treatment, place) for cells in baselines]
+    for key in of[0]:
+        if key in to[0]:
+            yield (
+                tuple(of_run[key] for of_run in of if key in of_run),
+                tuple(of_run[key] for of_run in to if key in of_run),
+            )
+
+
+def _cells_by_run(section: Section, side: Side) -> list[list[Cell]]:
+    """Return the cells of a section in each run of a side that measured it."""
+    cells = []
+    for run in side.runs:
+        own = _alike(section, run.analysis)
+        if own is not None:
+            cells.append([Cell(run.analysis, own, row) for row in own.rows])
+    return cells
 
 
 def _placed(
@@ -364,11 +360,11 @@ def _placed(
     A factor that only the other side fixes is held at the same level here, where this side has it.
     """
     held = other.selection.without(side.selection.choices)
-    return {
-        place.of(cell.levels): cell
-        for cell in cells
-        if side.selection.selects(cell.levels) and held.allows(cell.levels)
-    }
+    placed = {}
+    for cell in cells:
+        if side.selection.selects(cell.levels) and held.allows(cell.levels):
+            placed[place.of(cell.levels)] = cell
+    return placed
 
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
@@ -379,9 +375,9 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, .
     same, others = [], dict[tuple[str, str], Mismatch]()
     for pair in pairs:
         treatment, baseline = pair.treatment.cell, pair.baseline.cell
-        if reasons := tuple(
-            setting_differences(treatment, baseline, {*treatment.levels, *baseline.levels})
-        ):
+        factors = {*treatment.levels, *baseline.levels}
+        reasons = tuple(setting_differences(treatment, baseline, factors))
+        if reasons:
             others[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
         else:
             same.append(pair)
@@ -395,13 +391,11 @@ def unmatched_cells(
     if not side.is_run:
         return ()
     keys = {cell.key for cell in matched}
-    found = {
-        row.cell.key: row.cell
-        for section in side.analysis.sections
-        if _is_wanted(section, metric, label)
-        for row in section.rows
-    }
-    return tuple(cell for key, cell in found.items() if key not in keys)
+    cells = {}
+    for section in side.analysis.sections:
+        if _is_wanted(section, metric, label):
+            cells.update({row.cell.key: row.cell for row in section.rows})
+    return tuple(cell for key, cell in cells.items() if key not in keys)
 
 
 def _is_in_table(pair: Compared) -> bool:
@@ -457,9 +451,8 @@ def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Itera
     """Yield what differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}
-    platforms = {pair.treatment.platform.name for pair in pairs} & {
-        pair.baseline.platform.name for pair in pairs
-    }
+    platforms = {pair.treatment.platform.name for pair in pairs}
+    platforms &= {pair.baseline.platform.name for pair in pairs}
     cells = [(pair.treatment.cell, pair.baseline.cell) for pair in pairs]
     yield from differences(treatment.analysis, baseline.analysis, platforms, cells, fixed)
     for side in sides:

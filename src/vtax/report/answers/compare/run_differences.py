@@ -75,10 +75,11 @@ def differences(
         if versions.get(platform.name, platform.version) != platform.version:
             yield _versions(platform.name, platform.version, versions[platform.name])
     yield from _of_isolation(a, b, platforms)
-    found = [
-        text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)
-    ]
-    yield from {repr(each): each for each in found}.values()
+    texts: dict[str, doc.Inline] = {}
+    for treatment_cell, baseline_cell in cells:
+        for text in _of_cells(treatment_cell, baseline_cell, fixed):
+            texts[repr(text)] = text
+    yield from texts.values()
 
 
 def _of_isolation(a: Analysis, b: Analysis, platforms: Collection[str]) -> Iterator[doc.Inline]:
@@ -119,11 +120,8 @@ def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
         return msg("hosts differ in {fact}: {treatment} and {baseline}", fact=fact, **sides)
     if not isinstance(treatment, Mapping) or not isinstance(baseline, Mapping):
         return msg("hosts may differ in {fact}: one of the runs did not record them", fact=fact)
-    names = [
-        str(name)
-        for name in sorted({*treatment, *baseline})
-        if treatment.get(name) != baseline.get(name)
-    ]
+    fields = sorted({*treatment, *baseline})
+    names = [str(name) for name in fields if treatment.get(name) != baseline.get(name)]
     if len(names) <= _MAX_NAMED:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
     shown, more = ", ".join(names[:_MAX_NAMED]), doc.Count(len(names) - _MAX_NAMED)
@@ -182,13 +180,9 @@ def setting_differences(
             name=treatment_cell.label,
             **sides,
         )
-    parameters, links = (
-        [
-            {k: v for k, v in getattr(cell, kind).items() if k not in fixed}
-            for cell in (treatment_cell, baseline_cell)
-        ]
-        for kind in ("parameters", "link")
-    )
+    cells = treatment_cell, baseline_cell
+    parameters = [_without(cell.parameters, fixed) for cell in cells]
+    links = [_without(cell.link, fixed) for cell in cells]
     benchmark = benchmarks().get(treatment_cell.benchmark)
     if benchmark is not None:
         for side in parameters:
@@ -249,6 +243,10 @@ def _scratch_option(identity: Mapping[str, Any]) -> str:
     return str(place) if place in get_args(Scratch) else ""
 
 
+def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
+
+
 def _shared(
     a: Mapping[str, Any], b: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -261,19 +259,22 @@ def _unlike(
 ) -> Iterator[doc.Inline]:
     for key in sorted({*treatment, *baseline}):
         if isinstance(treatment.get(key), Mapping) and isinstance(baseline.get(key), Mapping):
-            inner = [
-                {f"{key}.{name}": value for name, value in side[key].items()}
-                for side in (treatment, baseline)
-            ]
-            yield from _unlike(what, *inner)
+            of_treatment = {f"{key}.{name}": value for name, value in treatment[key].items()}
+            of_baseline = {f"{key}.{name}": value for name, value in baseline[key].items()}
+            yield from _unlike(what, of_treatment, of_baseline)
         elif treatment.get(key) != baseline.get(key):
             name, unit = _named(key)
-            values = [
-                _valued(side[key], unit) if key in side else msg("not set")
-                for side in (treatment, baseline)
-            ]
-            sides = dict(zip(("treatment", "baseline"), values, strict=True))
-            yield msg("{what}: {key} {treatment} against {baseline}", what=what, key=name, **sides)
+            yield msg(
+                "{what}: {key} {treatment} against {baseline}",
+                what=what,
+                key=name,
+                treatment=_setting(treatment, key, unit),
+                baseline=_setting(baseline, key, unit),
+            )
+
+
+def _setting(side: Mapping[str, Any], key: str, unit: str) -> doc.Inline:
+    return _valued(side[key], unit) if key in side else msg("not set")
 
 
 def _named(key: str) -> tuple[str, str]:

@@ -49,10 +49,11 @@ def unpaired(
             check(pooled)
         except StatsError as error:
             result[number] = replace(pooled, reason=error.note)
-    used = [cell for pair in result if not pair.reason for side in pair.cells for cell in side]
-    level = max(
-        (c.run.rule.interval_confidence(c.row.block_means.size) for c in used), default=confidence
-    )
+    levels = []
+    for pair in result:
+        if not pair.reason:
+            levels += [cell.interval_confidence for side in pair.cells for cell in side]
+    level = max(levels, default=confidence)
     common = shared_baseline(sides)
     for number, pair in enumerate(pairs):
         if result[number].reason:
@@ -159,12 +160,11 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     known = [cell for cell in cells if cell.row.summary is not None]
     if len(cells) == 1 or not known:
         return cells[0].row
-    means = [
-        float(cell.row.block_means[of[:, -1] == number].mean())
-        for cell in known
-        for of in [cell.run.units_of(cell.row.blocks)]
-        for number in np.unique(of[:, -1])
-    ]
+    means = []
+    for cell in known:
+        sessions = cell.run.units_of(cell.row.blocks)[:, -1]
+        for number in np.unique(sessions):
+            means.append(float(cell.row.block_means[sessions == number].mean()))
     row, values, blocks = known[0].row, np.array(means), np.arange(len(means))
     assert row.summary is not None
     summary, *_ = describe_blocks(values, row.summary.confidence, blocks=blocks)

@@ -141,7 +141,8 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
     own = {run.identity or run.name for run in runs}
     for run in (*runs, *others):
         require_block(run)
-        if (key := run.identity or run.name) in seen:
+        key = run.identity or run.name
+        if key in seen:
             if key in own and run in others:
                 what = f"{run.name} is on both sides: a run, or a bundle of it, is not compared with itself"
                 raise BadInput(what, hint="name another run or bundle")
@@ -162,13 +163,13 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
     alike, unlike = list[Compared](), list[NotTested]()
     for pair in pairs:
         lead, *rest = (*pair.cells[0], *pair.cells[1])
-        found = [
-            text
-            for other in rest
-            for text in design_differences(lead.run, other.run, (lead.row.cell, other.row.cell))
-        ]
-        if reasons := list({repr(text): text for text in found}.values()):
-            reason = _at(pair.levels, joined(reasons, "; "))
+        texts: dict[str, doc.Inline] = {}
+        for other in rest:
+            cells = lead.row.cell, other.row.cell
+            for text in design_differences(lead.run, other.run, cells):
+                texts[repr(text)] = text
+        if texts:
+            reason = _at(pair.levels, joined(texts.values(), "; "))
             unlike.append(NotTested(pair.treatment.platform.name, reason, label=pair.section.label))
         else:
             alike.append(pair)
@@ -181,13 +182,10 @@ def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
 
 def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared]) -> Rule:
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
-    levels = [
-        cell.run.rule.interval_confidence(cell.row.block_means.size)
-        for pair in pairs
-        for side in pair.cells
-        for cell in side
-    ]
-    confidence = max([run.rule.confidence for run in runs] + levels)
+    levels = [run.rule.confidence for run in runs]
+    for pair in pairs:
+        levels += [cell.interval_confidence for side in pair.cells for cell in side]
+    confidence = max(levels)
     return replace(runs[0].rule.judged_once, confidence=confidence)
 
 

@@ -78,12 +78,11 @@ def _of_host(store: Store, identity: str, machine: str, analysis: Analysis) -> I
 
 def _blocks_of(benchmark: str, analysis: Analysis) -> int:
     """Return the most blocks of a comparison of a benchmark; 0 without one."""
-    rows = (
-        (section, row)
-        for section, _, row in every_row(analysis.primary)
-        if section.benchmark == benchmark
-    )
-    return max((row.ratio.n_blocks for _, row in rows if row.ratio is not None), default=0)
+    blocks = [0]
+    for section, _, row in every_row(analysis.primary):
+        if section.benchmark == benchmark and row.ratio is not None:
+            blocks.append(row.ratio.n_blocks)
+    return max(blocks)
 
 
 def _is_same(platform: PlatformRecord, baseline: PlatformRecord) -> bool:

@@ -18,7 +18,7 @@ from vtax.levels import NO_LEVELS
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.compared import Compared, Side, by_table
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, every_row
 from vtax.report.answers.compare.compute import check_names, paired, pairs_of, side_of
 from vtax.report.answers.gate.calibrated import HostSees, host_sees
 from vtax.report.answers.hosts.host_change import ChangeOfHosts
@@ -207,10 +207,10 @@ class Against:
         Means("sessions of treatment and baseline; with one on a side nothing is decided"),
     ]:
         """The sessions of all runs of either side."""
-        treatment, baseline = (
-            sum(len(run.sessions) for run in side) for side in (self.runs, self.others)
+        return (
+            sum(len(run.sessions) for run in self.runs),
+            sum(len(run.sessions) for run in self.others),
         )
-        return treatment, baseline
 
     @property
     def is_of_one_session(self) -> bool:
@@ -301,10 +301,12 @@ class Checks:
         """The undecided comparisons in which a slowdown of size `detect` could not have been seen."""
         if self.detect is None:
             return ()
-        undecided = (each for each in self.compared if each.outcome == "undecided")
-        return tuple(
-            each for each in undecided if each.detectable is None or each.detectable > self.detect
-        )
+        blind = []
+        for comparison in self.compared:
+            seen = comparison.detectable
+            if comparison.outcome == "undecided" and (seen is None or seen > self.detect):
+                blind.append(comparison)
+        return tuple(blind)
 
     def kind_of(self, compared: Checked) -> Kind:
         """Return the outcome of a comparison; `blind` in place of undecided."""
@@ -365,25 +367,18 @@ def check(
     to = (
         _side(store, analysis, baseline)
         if baseline
-        else Side(analysis.baseline, analysis, analysis.baseline, NO_LEVELS)
+        else _platform_side(analysis.baseline, analysis)
     )
     check_names((to, to), metric, label)
     refuse_other_role([analysis], metric, limits)
-    sides = (
-        [_side(store, analysis, treatment)]
-        if treatment
-        else [
-            Side(p.name, analysis, p.name, NO_LEVELS)
-            for p in analysis.platforms
-            if p.name != to.platform and p.available
-        ]
-    )
-    not_tested = untested(
-        analysis, {side.platform for side in sides} if treatment else None, to.platform
-    )
-    pairs = [
-        pair for pair in _pairs(sides, to, metric, label) if pair.section.metric.role in limits
-    ]
+    if treatment:
+        sides = [_side(store, analysis, treatment)]
+        not_tested = untested(analysis, {sides[0].platform}, to.platform)
+    else:
+        sides = [side for side in _platform_sides(analysis) if side.platform != to.platform]
+        not_tested = untested(analysis, None, to.platform)
+    pairs = list(_pairs(sides, to, metric, label))
+    pairs = [pair for pair in pairs if pair.section.metric.role in limits]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
@@ -438,12 +433,12 @@ def refuse_other_role(
     runs: Sequence[Analysis], metric: str, margins: Mapping[Quantity, float]
 ) -> None:
     """Raise BadInput for a metric that the conditions of a gate say nothing of, and for costs that no run counted."""
-    roles = {
-        section.metric.role
-        for run in runs
-        for section in run.sections
-        if (section.metric.name == metric if metric else section.is_answer)
-    }
+    roles = set()
+    for run in runs:
+        for section in run.sections:
+            is_judged = section.metric.name == metric if metric else section.is_answer
+            if is_judged:
+                roles.add(section.metric.role)
     if not roles or roles & margins.keys():
         return
     if not metric:
@@ -471,12 +466,21 @@ def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequenc
     """Return what is judged together: every platform in these metrics, so that no word depends on what is
     named beside it. Levels that are compared with others are families of their own.
     """
-    sides = [Side(p.name, analysis, p.name, NO_LEVELS) for p in analysis.platforms if p.available]
+    sides = _platform_sides(analysis)
     tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
     every = [pair for table in tables for pair in _pairs(sides, to, *table)]
-    return (
-        every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
-    )
+    has_all = {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every}
+    return every if has_all else chosen
+
+
+def _platform_side(platform: str, analysis: Analysis) -> Side:
+    """Return the side of a platform at all levels."""
+    return Side(platform, analysis, platform, NO_LEVELS)
+
+
+def _platform_sides(analysis: Analysis) -> list[Side]:
+    """Return a side for every platform that was measured."""
+    return [_platform_side(p.name, analysis) for p in analysis.platforms if p.available]
 
 
 def _pairs(sides: Iterable[Side], to: Side, metric: str, label: str) -> Iterator[Compared]:
@@ -493,9 +497,8 @@ def _cells(pair: Compared) -> tuple[int, int]:
 
 def require_block(analysis: Analysis) -> None:
     """Raise BadInput for a run without a finished block."""
-    if analysis.blocks < 1 or not any(
-        row.summary for s in analysis.primary for p in s.points for row in p.rows
-    ):
+    has_value = any(row.summary for *_, row in every_row(analysis.primary))
+    if analysis.blocks < 1 or not has_value:
         raise BadInput(
             f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run"
         )
@@ -504,17 +507,15 @@ def require_block(analysis: Analysis) -> None:
 def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> list[NotTested]:
     """Return the platforms of a run that did not run, and points that they could not carry. platforms: None for
     all."""
-    absent = [
-        NotTested(p.name, p.reason, p.hint)
-        for p in analysis.platforms
-        if platforms is None and p.name != baseline and not p.available
-    ]
-    points = [
-        NotTested(each.platform, each.reason, each.hint, each.label)
-        for each in analysis.untested
-        if each.platform != baseline and (not platforms or each.platform in platforms)
-    ]
-    return absent + points
+    not_tested = []
+    if platforms is None:
+        for record in analysis.platforms:
+            if record.name != baseline and not record.available:
+                not_tested.append(NotTested(record.name, record.reason, record.hint))
+    for point in analysis.untested:
+        if point.platform != baseline and (not platforms or point.platform in platforms):
+            not_tested.append(NotTested(point.platform, point.reason, point.hint, point.label))
+    return not_tested
 
 
 def _side(store: Store | None, analysis: Analysis, text: str) -> Side:

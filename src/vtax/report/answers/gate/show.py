@@ -80,13 +80,12 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> do
         parts.append(doc.Titled(title, (_table(found), *_below(found)), key="comparisons"))
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
-    name = (
-        "vtax compare {} {}".format(*found.against.names)
-        if found.against
-        else f"vtax compare {found.analysis.name}"
-    )
+    names = found.against.names if found.against else (found.analysis.name,)
     suite = doc.Suite(
-        name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found)
+        f"vtax compare {' '.join(names)}",
+        found.analysis.started_at,
+        tuple(_cases(found, seconds or {})),
+        _properties(found),
     )
     return doc.Document(
         msg("Check"),
@@ -100,36 +99,31 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> do
 def _lead(found: Checks) -> doc.Inline:
     if not found.margins:
         return msg("{run}: fails where a host lies apart", run=found.analysis.name)
+    data: dict[str, doc.Inline] = {
+        "families": listed(map(doc.Count, found.families)),
+        "run": found.analysis.name,
+        "treatments": joined(found.treatments),
+        "limits": _limits(found),
+    }
     if found.change:
         return msg(
             "{run}: {treatments} after {change}, against before; fails {limits}; Holm-corrected over all "
             "comparisons of a metric ({families})",
-            families=listed([doc.Count(each) for each in found.families]),
-            run=found.analysis.name,
-            treatments=joined(found.treatments),
+            **data,
             change=found.change.title,
-            limits=_limits(found),
         )
+    data["baseline"] = found.baseline
     if found.against:
-        run, other = found.against.names
+        data["run"], data["other"] = found.against.names
         return msg(
             "{run} against {other}: {treatments}, each relative to {baseline}; fails {limits}; Holm-corrected "
             "over all comparisons of a metric ({families})",
-            families=listed([doc.Count(each) for each in found.families]),
-            run=run,
-            other=other,
-            treatments=joined(found.treatments),
-            baseline=found.baseline,
-            limits=_limits(found),
+            **data,
         )
     return msg(
         "{run}: {treatments} against {baseline}; fails {limits}; Holm-corrected over all comparisons of a "
         "metric ({families})",
-        families=listed([doc.Count(each) for each in found.families]),
-        run=found.analysis.name,
-        treatments=joined(found.treatments),
-        baseline=found.baseline,
-        limits=_limits(found),
+        **data,
     )
 
 
@@ -153,10 +147,8 @@ def _limit(quantity: Quantity, found: Checks) -> doc.Inline:
     """Return the loss above which comparisons of a quantity fail; a range where benchmarks differ."""
     margins = [each.margin for each in found.compared if each.margin and each.quantity == quantity]
     given = found.margins[quantity]
-    low, high = (
-        doc.Share(margin, "declared")
-        for margin in (min(margins, default=given), max(margins, default=given))
-    )
+    low = doc.Share(min(margins, default=given), "declared")
+    high = doc.Share(max(margins, default=given), "declared")
     return low if low == high else doc.Range(low, high)
 
 
@@ -164,12 +156,13 @@ def _summary(found: Checks) -> doc.Titled:
     """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
     the reasons."""
     status = found.status
-    words = {outcome: list(_said(outcome, found)) for outcome in STATUS_OF}
-    reasons = [text for outcome, of in STATUS_OF.items() if of == status for text in words[outcome]]
-    shown = [
-        outcome for outcome, of in STATUS_OF.items() if of != status and outcome != "not-tested"
-    ]
-    others = [text for outcome in shown for text in words[outcome]]
+    reasons: list[doc.Inline] = []
+    others: list[doc.Inline] = []
+    for outcome, its_status in STATUS_OF.items():
+        if its_status == status:
+            reasons += _said(outcome, found)
+        elif outcome != "not-tested":
+            others += _said(outcome, found)
     ending = {
         "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
         "blind": msg("The check is too noisy: {reasons}.", reasons=joined(reasons, "; ")),
@@ -177,8 +170,9 @@ def _summary(found: Checks) -> doc.Titled:
         "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
     }[status]
     parts: list[doc.Part] = [doc.Bullets(tuple(others))] if others else []
-    if untested := list(_untested(found)):
-        parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(tuple(untested)),)))
+    untested = tuple(_untested(found))
+    if untested:
+        parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(untested),)))
     for each in found.below_sight:
         text = plural(
             "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
@@ -192,8 +186,7 @@ def _summary(found: Checks) -> doc.Titled:
             run=each.run,
         )
         parts.append(doc.Paragraph(text, "caution"))
-    if seen := list(_could_have_shown(found)):
-        parts.append(doc.Paragraph(seen[0], "caution"))
+    parts += [doc.Paragraph(text, "caution") for text in _could_have_shown(found)]
     role: Role = ""
     if status != "passed":
         role = "error" if found.exit_status else "caution"
@@ -251,16 +244,15 @@ def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
             yield plural(
                 "{count} host lies with the others", "{count} hosts lie with the others", len(names)
             )
-    these = (
-        found.blind
-        if outcome == "blind"
-        else [each for each in found.compared if each.outcome == outcome]
-    )
+    these: Sequence[Checked] = [each for each in found.compared if each.outcome == outcome]
+    if outcome == "blind":
+        these = found.blind
     for quantity in found.margins:
-        if of_quantity := [each for each in these if each.quantity == quantity]:
+        of_quantity = [each for each in these if each.quantity == quantity]
+        if of_quantity:
             text = _counted(outcome, quantity, len(of_quantity), found)
-            is_passed = outcome == "passed"
-            yield text if is_passed else joined([text, _where(of_quantity, found)], ": ")
+            where = "" if outcome == "passed" else _where(of_quantity, found)
+            yield joined([text, where], ": ")
 
 
 def _untested(found: Checks) -> Iterator[doc.Inline]:
@@ -296,10 +288,7 @@ def _where(these: Sequence[Checked], found: Checks) -> doc.Inline:
 def _counts(names: Iterable[str]) -> doc.Inline:
     """`iperf3 (2) and dd`: each name with how often it is there; at most _MAX_NAMED of them."""
     found = Counter(names)
-    texts = [
-        joined([name, f"({count})" if count > 1 else ""], " ")
-        for name, count in found.most_common()
-    ]
+    texts = [f"{name} ({n})" if n > 1 else name for name, n in found.most_common()]
     return joined(first_of(texts, _MAX_NAMED))
 
 
@@ -446,11 +435,8 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
     yield from (*each.reasons, *each.assumptions, *_needed(each))
     if each.outcome != "undecided" or each.ratio is None:
         return
-    if (
-        not each.reasons
-        and each.efficiency is not None
-        and each.efficiency.high < edges(each.margin)[0]
-    ):
+    share = each.efficiency
+    if not each.reasons and share is not None and share.high < edges(each.margin)[0]:
         yield plural(
             "its interval alone lies {beyond}, corrected for {count} comparison it does not",
             "its interval alone lies {beyond}, corrected for {count} comparisons it does not",
@@ -468,12 +454,9 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
 
 
 def _below(found: Checks) -> Iterator[doc.Part]:
-    passed = [
-        each.ratio.n_blocks for each in found.compared if each.ratio and each.outcome == "passed"
-    ]
-    yield from (
-        doc.Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed)
-    )
+    passed = [e.ratio.n_blocks for e in found.compared if e.ratio and e.outcome == "passed"]
+    for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed):
+        yield doc.Paragraph(text, "muted")
     if found.against:
         run, other = found.against.names
         yield doc.Paragraph(
@@ -497,46 +480,31 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         ),
         "muted",
     )
-    if not found.change:
-        yield from _differences_from_show(found)
-
-
-def _differences_from_show(found: Checks) -> Iterator[doc.Part]:
-    """Yield why words and numbers of the same comparisons are others in `vtax show`."""
-    yield doc.Paragraph(
-        msg(
+    if not found.change:  # why words of the same comparisons are others in `vtax show`
+        text = msg(
             "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; verdicts "
             "there are of 100 %, here of the limit",
-        ),
-        "muted",
-    )
+        )
+        yield doc.Paragraph(text, "muted")
 
 
 def _warnings(found: Checks) -> tuple[doc.Warning, ...]:
     """About the run, then about figures."""
     about_run = [each for each in found.analysis.warnings if not each.places]
     if found.against:
-        further = [
-            w
-            for run in (*found.against.runs[1:], *found.against.others)
-            for w in run.warnings
-            if not w.places
-        ]
-        about_run += [
-            each for n, each in enumerate(further) if each not in (*about_run, *further[:n])
-        ]
-        about_run += [
-            doc.Warning("runs-differ", "warning", {"text": t}, kind="check")
-            for t in found.against.differences
-        ]
+        for run in (*found.against.runs[1:], *found.against.others):
+            for warning in run.warnings:
+                if not warning.places and warning not in about_run:
+                    about_run.append(warning)
+        for text in found.against.differences:
+            about_run.append(doc.Warning("runs-differ", "warning", {"text": text}, kind="check"))
         if found.against.is_of_one_session:
             about_run.insert(0, doc.Warning("session-effects", "warning", {}, kind="check"))
-    given = [
-        noted(text, _place(each))
-        for each in found.compared
-        if each.ratio is not None
-        for text in (*each.ratio.warnings, *each.reasons, *each.assumptions)
-    ]
+    given = []
+    for each in found.compared:
+        if each.ratio is not None:
+            notes = (*each.ratio.warnings, *each.reasons, *each.assumptions)
+            given += [noted(note, _place(each)) for note in notes]
     return (*about_run, *merged(given))
 
 
@@ -591,9 +559,8 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
     """`91.2 % of native [89.0, 93.5], fails above a loss of 5 %` as in the table, what it could see, and what would decide."""
     parts: list[doc.Inline] = []
     if each.ratio is not None:
-        share = shared.relative_of(
-            each.ratio, each.pair.section, found.baseline if not found.against else ""
-        )
+        baseline = "" if found.against else found.baseline
+        share = shared.relative_of(each.ratio, each.pair.section, baseline)
         limit = _beyond(each.quantity, found)
         parts.append(msg("{share}, fails {limit}", share=share, limit=limit))
     if each.detectable is not None:
