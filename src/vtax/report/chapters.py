@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, every_row
 from vtax.report.analysis.sentences import is_measured
 from vtax.report.analysis.source import Source
 from vtax.report.answers.claims import mapping
@@ -152,12 +152,8 @@ def _answer(analysis: Analysis, key: str) -> doc.Titled:
 
 
 def _emulated(analyses: Sequence[Analysis]) -> Iterator[doc.Part]:
-    if any(
-        _is_emulated(platform)
-        for analysis in analyses
-        for platform in analysis.platforms
-        if platform.available
-    ):
+    available = [p for analysis in analyses for p in analysis.platforms if p.available]
+    if any(map(_is_emulated, available)):
         yield doc.Paragraph(msg("Verdicts on emulated platforms are not counted."), "muted")
 
 
@@ -166,13 +162,10 @@ def _is_emulated(platform: PlatformRecord) -> bool:
 
 
 def _row(analysis: Analysis, key: str) -> doc.TableRow:
-    verdicts = Counter(
-        row.verdict.kind
-        for s in analysis.primary
-        for p in s.points
-        for row in p.rows
-        if row.verdict is not None and not _is_emulated(row.platform)
-    )
+    verdicts: Counter[str] = Counter()
+    for *_, row in every_row(analysis.primary):
+        if row.verdict is not None and not _is_emulated(row.platform):
+            verdicts[row.verdict.kind] += 1
     name: doc.Inline = doc.Link(analysis.name, key)
     if analysis.status != "finished":
         name = joined([name, status_word(analysis.status)], ": ")

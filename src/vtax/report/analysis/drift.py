@@ -55,13 +55,11 @@ def drift_warnings(
     if not drifting:
         return ()
     changes = [drift.change for _, drift, _ in drifting]
-    cause = (
-        msg("a trend or slow wander")
-        if sessions == 1
-        else msg(
+    cause = msg("a trend or slow wander")
+    if sessions != 1:
+        cause = msg(
             "a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart"
         )
-    )
     shared: dict[str, doc.Inline] = {
         "p": doc.PValue(max(p for _, _, p in drifting), is_named=True),
         "cause": cause,

@@ -109,13 +109,13 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
     affordable = _affordable(analysis, each_s)
     if best := _most_per_block(analysis.blocks, undecided, affordable):
         return _of_blocks(analysis, resume, each_s, best, _decided_by(best, undecided), undecided)
-    needed = {
-        id(c): note.data["minimum"]
-        for c in undecided
-        for note in withheld(c.row)
-        if "minimum" in note.data
-    }
-    if (missing := max(needed.values(), default=0) - analysis.blocks) > 0:
+    needed = {}
+    for comparison in undecided:
+        for note in withheld(comparison.row):
+            if "minimum" in note.data:
+                needed[id(comparison)] = note.data["minimum"]
+    missing = max(needed.values(), default=0) - analysis.blocks
+    if missing > 0:
         these = [c for c in undecided if id(c) in needed]
         return replace(
             _of_blocks(analysis, resume, each_s, missing, these, undecided), is_first_verdict=True

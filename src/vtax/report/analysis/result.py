@@ -185,7 +185,7 @@ def _sections_shown(sections: Sequence[Section], only: Selection) -> Iterator[Se
 
 
 def _placed(sections: tuple[Section, ...]) -> list[tuple[doc.WarnedPlace, Row, bool]]:
-    return [(place_of(s, p, r), r, s.is_answer) for s in sections for p in s.points for r in p.rows]
+    return [(place_of(*each), each[2], each[0].is_answer) for each in every_row(sections)]
 
 
 def _series(sections: tuple[Section, ...]) -> list[Series]:

@@ -88,11 +88,9 @@ class Source:
         self, cells: Collection[int], only: tuple[str, str] | None = None
     ) -> BlockCounters:
         """See store.query.block_counters; nothing without a store. Raises StoreError."""
-        return (
-            query_block_counters(self.store.engine, self.data.run, cells, only)
-            if self.store and cells
-            else {}
-        )
+        if not self.store or not cells:
+            return {}
+        return query_block_counters(self.store.engine, self.data.run, cells, only)
 
     @cached_property
     def effective(self) -> Mapping[int, str]:

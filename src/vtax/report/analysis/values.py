@@ -54,7 +54,7 @@ class MeasuredRow:
     is_other_quantity: a trial measured something else than its study asks for, see store.records.OTHER_QUANTITY.
     is_held_below: only the cache below a guest's disk held a trial's files.
     is_withheld: it has no ratio, for its reason; see `tails`.
-    settled: blocks that its rule left it out of, see `settled`.
+    settled: blocks in which it was not measured because its comparison was decided; see `result.settled`.
     trial_blocks, trial_values, trial_positions: of every measured trial that went well, in their order; positions are
     in the run, from 0.
     """

@@ -160,11 +160,10 @@ def _of_trials(data: RunData) -> Iterator[Given]:
     for failure in data.failures:
         code = "failed-warmup" if failure.is_warmup else "failed-trial"
         place = place_of(data.run.cells[failure.cell], failure.block)
-        yield (
-            carried(code, failure.error, place)
-            if failure.error
-            else Given("failed-without-message", {}, place, kind=code)
-        )
+        if failure.error:
+            yield carried(code, failure.error, place)
+        else:
+            yield Given("failed-without-message", {}, place, kind=code)
 
 
 def _of_guests(data: RunData) -> Iterator[Given]:

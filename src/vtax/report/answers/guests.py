@@ -44,11 +44,9 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
             [joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()]
         )
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
-        median = (
-            doc.Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True)
-            if ready
-            else doc.Nothing()
-        )
+        median: doc.Inline = doc.Nothing()
+        if ready:
+            median = doc.Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True)
         yield doc.TableRow(
             (
                 shared.platform_of(platform, numbers),

@@ -188,11 +188,9 @@ def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
     """Return the interval for the hosts that were measured."""
     if (these := ratio.of_these_hosts) is None:
         return doc.Nothing()
-    low, high = (
-        (these.low, these.high)
-        if section.share_better == "higher"
-        else (1 / these.high, 1 / these.low)
-    )
+    low, high = these.low, these.high
+    if section.share_better != "higher":
+        low, high = 1 / high, 1 / low
     share = shared.relative_of(ratio, section)
     return replace(share, low=low, high=high, shows="interval")
 
@@ -222,16 +220,13 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
         for unit in units:
             level = _level(row, unit)
             low, high = ranges.get(unit, (math.nan, math.nan))
-            bounds = (
-                doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole"))
-                if unit in ranges
-                else doc.Nothing()
-            )
-            shown += (
-                [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds]
-                if level
-                else [doc.Nothing()] * 3
-            )
+            bounds: doc.Inline = doc.Nothing()
+            if unit in ranges:
+                bounds = doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole"))
+            if level:
+                shown += [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds]
+            else:
+                shown += [doc.Nothing()] * 3
         return shown
 
     rows = shared.groups(section.points, cells)

@@ -114,11 +114,12 @@ def provenance_line(provenance: Mapping[str, Any]) -> doc.Inline:
     if known := imported(provenance):
         name, at = str(known.get("name", "")), known.get("at")
         when = doc.Moment(at) if isinstance(at, int | float) else doc.Nothing()
-        parts.append(
-            msg("imported from another host, where it is {name}, on {when}", name=name, when=when)
-            if known.get("is_other_host")
-            else msg("imported, from a bundle of {name}, on {when}", name=name, when=when)
-        )
+        origin = msg("imported, from a bundle of {name}, on {when}", name=name, when=when)
+        if known.get("is_other_host"):
+            origin = msg(
+                "imported from another host, where it is {name}, on {when}", name=name, when=when
+            )
+        parts.append(origin)
         if known.get("is_anonymized"):
             parts.append(msg("anonymized"))
     return joined(parts)

@@ -189,11 +189,8 @@ def own_margin(section: Section, analysis: Analysis) -> doc.Inline:
 
 def name_of(section: Section, among: Iterable[Section]) -> str:
     """Return `stream`, or `redis get` where several metrics of a benchmark are among those shown."""
-    return (
-        section.name
-        if len({each.name for each in among if each.label == section.label}) > 1
-        else section.label
-    )
+    names = {each.name for each in among if each.label == section.label}
+    return section.name if len(names) > 1 else section.label
 
 
 def metric_of(section: Section) -> doc.Inline:
@@ -260,12 +257,8 @@ def scaled_groups(
     found: list[doc.Group] = []
     for point, scale in zip(section.points, scales, strict=True):
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
-            title = (
-                joined([group.title, unit_of(scale.unit)], ", ")
-                if len(set(scales)) > 1
-                else group.title
-            )
-            found.append(replace(group, title=title))
+            unit = unit_of(scale.unit) if len(set(scales)) > 1 else ""
+            found.append(replace(group, title=joined([group.title, unit], ", ")))
     return tuple(found)
 
 
@@ -277,14 +270,13 @@ def groups(
     """Return a row for each for which there is something, below the name of its point where there are several."""
     found = []
     for point in points:
-        rows = [
-            doc.TableRow(
-                (platform_of(row.platform, numbers), *cells),
-                "baseline" if row.platform.is_baseline else "",
-            )
-            for row in point.rows
-            if (cells := cells_of(row)) is not None
-        ]
+        rows = []
+        for row in point.rows:
+            cells = cells_of(row)
+            if cells is not None:
+                name = platform_of(row.platform, numbers)
+                role: Literal["", "baseline"] = "baseline" if row.platform.is_baseline else ""
+                rows.append(doc.TableRow((name, *cells), role))
         if rows or point.levels:
             found.append(doc.Group(tuple(rows), levels(point)))
     return tuple(found)

@@ -34,12 +34,10 @@ def cautions(analysis: Analysis, cells: Iterable[Cell]) -> tuple[Note, ...]:
 
 def _drifts(analysis: Analysis, cells: Iterable[Cell]) -> Iterator[Note]:
     """Yield the largest drift of cells of which the run warns, if it is beyond the bound."""
-    warned = {
-        place
-        for warning in analysis.warnings
-        if warning.code.startswith("drift")
-        for place in warning.places
-    }
+    warned: set[doc.WarnedPlace] = set()
+    for warning in analysis.warnings:
+        if warning.code.startswith("drift"):
+            warned.update(warning.places)
     changes: list[tuple[float, str]] = []
     for cell in cells:
         row = cell.row

@@ -222,41 +222,30 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     prepared: dict[str, list[list[_Prepared]]] = {}
     result = []
     for claim in found:
-        made = JudgedClaim(
-            claim,
-            claim.platforms(analysis.baseline),
-            None,
-            why_not(analysis, claim, mapping, entries),
-        )
-        checks = [
-            list(_prepared(analysis, entries, each, mapping))
-            for each in claim.check
-            if made.why == ""
-        ]
-        if made.why == "" and not all(checks):
-            made = replace(made, why=msg("the run has no values on both sides of a comparison"))
-        elif made.why == "":
-            prepared[claim.id] = checks
-            compared = tuple(p.compared for each in checks for p in each)
-            parts = (
-                *missing_parts(analysis, planned, claim, mapping),
-                *not_carried(analysis, compared),
-            )
-            notes = *parts, *notes_of(analysis, compared)
-            made = replace(made, compared=compared, missing=parts, notes=notes)
-        result.append(made)
-    judged = judge_claims(
-        analysis.rule,
-        {
-            name: [
-                RangeTest(tuple(p.claimed for p in each), each[0].compared.check.needs)
-                for each in checks
-            ]
-            for name, checks in prepared.items()
-        },
-    )
+        why = why_not(analysis, claim, mapping, entries)
+        judged_claim = JudgedClaim(claim, claim.platforms(analysis.baseline), None, why)
+        if why == "":
+            checks = [list(_prepared(analysis, entries, check, mapping)) for check in claim.check]
+            if all(checks):
+                prepared[claim.id] = checks
+                compared = tuple(each.compared for check in checks for each in check)
+                parts = (
+                    *missing_parts(analysis, planned, claim, mapping),
+                    *not_carried(analysis, compared),
+                )
+                notes = *parts, *notes_of(analysis, compared)
+                judged_claim = replace(judged_claim, compared=compared, missing=parts, notes=notes)
+            else:
+                why = msg("the run has no values on both sides of a comparison")
+                judged_claim = replace(judged_claim, why=why)
+        result.append(judged_claim)
+    tests = {name: list(map(_test_of, checks)) for name, checks in prepared.items()}
+    judged = judge_claims(analysis.rule, tests)
     for name, checks in prepared.items():
-        cells = [cell for each in checks for p in each for cell in p.cells]
+        cells: list[Cell] = []
+        for check in checks:
+            for each in check:
+                cells += each.cells
         judged[name] = withheld(judged[name], cautions(analysis, cells))
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
     return Claims(
@@ -270,27 +259,34 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     )
 
 
+def _test_of(check: Sequence[_Prepared]) -> RangeTest:
+    """Return the test that the comparisons of a check are all in their ranges, or as many as it needs."""
+    return RangeTest(tuple(each.claimed for each in check), check[0].compared.check.needs)
+
+
 def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
     """Return a claim with its judgement, and each comparison with its ratio or the reason why there is none."""
     if judgement is None:
         return claim
     answers = (answer for each in judgement.tested for answer in each)
-    compared = tuple(
-        replace(each, reason=answer.note)
-        if isinstance(answer, StatsError)
-        else replace(each, tested=answer)
-        for each, answer in zip(claim.compared, answers, strict=True)
-    )
-    return replace(claim, judgement=judgement, compared=compared)
+    compared = []
+    for comparison, answer in zip(claim.compared, answers, strict=True):
+        if isinstance(answer, StatsError):
+            compared.append(replace(comparison, reason=answer.note))
+        else:
+            compared.append(replace(comparison, tested=answer))
+    return replace(claim, judgement=judgement, compared=tuple(compared))
 
 
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
     """Return the platforms and the numbers of the hosts that the study's claims name."""
-    found = tables_of(analysis)
-    named = list(
-        dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline))
-    )
-    return named, {host for claim in found for check in claim.check for host in check.hosts}
+    platforms: dict[str, None] = {}
+    hosts: set[int] = set()
+    for claim in tables_of(analysis):
+        platforms.update(dict.fromkeys(claim.platforms(analysis.baseline)))
+        for check in claim.check:
+            hosts.update(check.hosts)
+    return list(platforms), hosts
 
 
 def check_mapping(
@@ -305,9 +301,8 @@ def check_mapping(
     for name, other in mapped.items():
         where = f"--map {name}={other}"
         if name in hosts:
-            if other not in (
-                known := [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
-            ):
+            known = [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
+            if other not in known:
                 raise unknown("host", other, known, where, analysis.name)
             continue
         if name not in named:
@@ -331,15 +326,12 @@ def _prepared(
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
         tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline))]
-    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [
-        _alike(of, to) for of, to in product(ofs, tos)
-    ] or [(of, None) for of in ofs]
-    if check.each_host and (count := len(of_hosts(analysis.sessions))) > 1:
-        pairs = [
-            (_on(of, host), to and _on(to, host))
-            for of, to in pairs
-            for host in range(1, count + 1)
-        ]
+    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [(of, None) for of in ofs]
+    if tos:
+        pairs = [_alike(of, to) for of, to in product(ofs, tos)]
+    hosts = range(1, 1 + len(of_hosts(analysis.sessions)))
+    if check.each_host and len(hosts) > 1:
+        pairs = [(_on(of, host), to and _on(to, host)) for of, to in pairs for host in hosts]
     count = 0
     for of, to in pairs:
         if of == to or not _is_on_its_host(analysis, entries, of, to):
@@ -405,11 +397,9 @@ def _left_out(
     whole = {block for session in analysis.sessions for block in session.blocks}
     of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
     wanted = [_blocks_of(analysis, side) or whole for side in sides]
-    parts = (
-        [(wanted[0], [*of, *to])]
-        if not to or wanted[0] == wanted[1]
-        else [*zip(wanted, (of, to), strict=True)]
-    )
+    parts = [(wanted[0], of), (wanted[1], to)]
+    if not to or wanted[0] == wanted[1]:
+        parts = [(wanted[0], [*of, *to])]
     return sum(len(blocks - {*mean_logs(means_of(each)).units.tolist()}) for blocks, each in parts)
 
 
@@ -486,7 +476,8 @@ def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
 
 def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
-    if lacking := max((each.left_out for each in compared), default=0):
+    lacking = max((each.left_out for each in compared), default=0)
+    if lacking:
         total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
@@ -494,13 +485,15 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
             lacking,
             total=total,
         )
-    if full := sum(each.fills_link for each in compared):
+    full = sum(each.fills_link for each in compared)
+    if full:
         yield plural(
             "both sides of {count} comparison fill their link: equality may be the link's",
             "both sides of {count} comparisons fill their link: equality may be the link's",
             full,
         )
-    if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
+    apart = max((each.packets_apart for each in compared), default=1.0)
+    if apart > PACKETS_APART:
         yield msg(
             "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
             "their number",
@@ -510,8 +503,7 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
 
 def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Yield which platforms could not carry every point: a part of the claim that is missing."""
-    untested = {each.platform for each in analysis.untested} & {
-        each.of.platform for each in compared
-    }
+    untested = {each.platform for each in analysis.untested}
+    untested &= {each.of.platform for each in compared}
     if untested:
         yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

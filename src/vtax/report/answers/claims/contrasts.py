@@ -55,13 +55,10 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
 
 def fills_link(entry: Cell) -> bool:
     """Whether a cell sends about as much as its link carries."""
-    if (
-        entry.section.metric.unit != "Mbit/s"
-        or entry.row.summary is None
-        or not (rate := entry.link_rate)
-    ):
+    summary, rate = entry.row.summary, entry.link_rate
+    if entry.section.metric.unit != "Mbit/s" or summary is None or not rate:
         return False
-    return entry.row.summary.mean >= FULL * rate
+    return summary.mean >= FULL * rate
 
 
 def samples_of(
@@ -104,7 +101,8 @@ def contrast_of(
     elif check.over == "trials":
         found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "link_rate":
-        limit = float(np.mean([np.log(rate) for entry in of if (rate := entry.link_rate)]))
+        rates = [entry.link_rate for entry in of if entry.link_rate]
+        limit = float(np.mean(np.log(rates)))
         own = mean_logs(means_of(of))
         found = Logs(own.units, own.values - limit)
     elif check.kind == "spread":
@@ -147,7 +145,8 @@ def _slopes(
     assert check.along is not None
     by_level: dict[float, list[int]] = {}
     for place, key in enumerate(keys):
-        if (number := number_of(key[check.along])) is not None and number > 0:
+        number = number_of(key[check.along])
+        if number is not None and number > 0:
             by_level.setdefault(number, []).append(place)
     if len(by_level) < 2:
         raise StatsError(Note("one-level"))

@@ -52,10 +52,8 @@ def missing_parts(
 def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
     """Return which platform or host of a claim the run did not measure; nothing when it measured all."""
     hosts = {host for check in claim.check for host in check.hosts}
-    needed, count = (
-        max((host_here(host, mapped) for host in hosts), default=1),
-        len(of_hosts(analysis.sessions)),
-    )
+    needed = max((host_here(host, mapped) for host in hosts), default=1)
+    count = len(of_hosts(analysis.sessions))
     if needed > count:
         return plural(
             "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
@@ -108,22 +106,15 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
 
     bare = analysis.baseline
     below = {name for name, driver in drivers().items() if driver.is_below_host}
-    there = {
-        p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below
-    }
+    measured = [platform for platform in analysis.platforms if platform.available]
+    there = {each.name for each in measured if each.identity.get("driver") in below}
     is_dom0 = any(session.host.get("hypervisor") == XEN_BELOW for session in analysis.sessions)
-    if (
-        not (there or is_dom0)
-        or bare in there
-        or mapped.get(bare, bare) != bare
-        or bare not in claim.platforms(bare)
-    ):
+    has_hypervisor = (there or is_dom0) and bare not in there
+    is_claimed = mapped.get(bare, bare) == bare and bare in claim.platforms(bare)
+    if not has_hypervisor or not is_claimed:
         return ""
-    boots = [
-        set(boot["platforms"])
-        for boot in analysis.declared.get("boot") or ()
-        if bare in boot["platforms"]
-    ]
+    declared = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or ()]
+    boots = [platforms for platforms in declared if bare in platforms]
     if boots and not boots[0] & there:
         return ""
     return msg(
@@ -162,15 +153,14 @@ def _without_host(
     analysis: Analysis, check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each host on which a platform was not measured, of checks that are judged on each."""
-    for host in range(1, 1 + (len(of_hosts(analysis.sessions)) if check.each_host else 0)):
+    hosts = len(of_hosts(analysis.sessions)) if check.each_host else 0
+    for host in range(1, 1 + hosts):
         if not has_values_on(analysis, entries, side.platform, host):
             name = str(host)
-            yield (
-                f"{side.platform} {name}",
-                msg(
-                    "{platform} has no value on host {number}", platform=side.platform, number=name
-                ),
+            text = msg(
+                "{platform} has no value on host {number}", platform=side.platform, number=name
             )
+            yield f"{side.platform} {name}", text
 
 
 def _without_value(
@@ -183,20 +173,15 @@ def _without_value(
         points[entry.section.metric.name].append(entry.row.summary is not None)
     for metric, has_value in points.items():
         lacking = has_value.count(False)
-        key = f"{side.platform} {metric}"
-        if lacking == len(has_value):
-            yield (
-                key,
-                msg("{platform} has no value of {metric}", platform=side.platform, metric=metric),
+        if not lacking:
+            continue
+        text = msg("{platform} has no value of {metric}", platform=side.platform, metric=metric)
+        if lacking < len(has_value):
+            text = msg(
+                "{platform} has no value of {metric} at {count} of {total} points",
+                platform=side.platform,
+                metric=metric,
+                count=doc.Count(lacking),
+                total=doc.Count(len(has_value)),
             )
-        elif lacking:
-            yield (
-                key,
-                msg(
-                    "{platform} has no value of {metric} at {count} of {total} points",
-                    platform=side.platform,
-                    metric=metric,
-                    count=doc.Count(lacking),
-                    total=doc.Count(len(has_value)),
-                ),
-            )
+        yield f"{side.platform} {metric}", text

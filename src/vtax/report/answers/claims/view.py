@@ -66,11 +66,9 @@ def document_of(
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = (each for each in found.claims if is_full or each.judgement is not None)
         sections = [_section(each, found, marks, is_full=is_full) for each in shown]
-        parts += (
-            [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)]
-            if is_folded
-            else sections
-        )
+        if is_folded:
+            sections = [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)]
+        parts += sections
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(found.published, analysis)
     lead = (joined([analysis.name, joined(_counts(found.claims))], ": "),) if found.claims else ()
@@ -389,11 +387,9 @@ def _side(
     side: doc.Inline = (
         msg("{side} (for {platform})", side=text, platform=original) if original else text
     )
-    return (
-        msg("{side} ({marks})", side=side, marks=joined(map(term, marks[platform])))
-        if marks[platform]
-        else side
-    )
+    if not marks[platform]:
+        return side
+    return msg("{side} ({marks})", side=side, marks=joined(map(term, marks[platform])))
 
 
 def _alike(compared: Sequence[ClaimedComparison]) -> set[str]:

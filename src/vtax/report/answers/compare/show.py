@@ -82,11 +82,9 @@ def _place(each: Compared, found: Contrasts) -> doc.WarnedPlace:
 def _method(found: Contrasts) -> doc.Inline:
     how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
     if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
-        how = (
-            msg("two samples of sessions")
-            if not found.is_paired
-            else msg("paired by block, over sessions")
-        )
+        how = msg("two samples of sessions")
+        if found.is_paired:
+            how = msg("paired by block, over sessions")
     sides = {"treatment": found.treatment.text, "baseline": found.baseline.text}
     if not found.family:
         reason = next((each.reason for each in found.compared if each.ratio), "")
@@ -403,13 +401,12 @@ def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
     if not undecided:
         return
     if not found.is_paired:
-        yield doc.Paragraph(
-            msg(
+        text = msg("Next: only more sessions would decide.")
+        if any(each.verdict is None for each in undecided):
+            text = msg(
                 "Next: measure both sides in several sessions, by further runs or vtax resume --session."
             )
-            if any(each.verdict is None for each in undecided)
-            else msg("Next: only more sessions would decide.")
-        )
+        yield doc.Paragraph(text)
         return
     analysis = found.treatment.analysis
     rows = [

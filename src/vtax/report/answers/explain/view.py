@@ -51,11 +51,9 @@ def document(source: Source, options: Options) -> doc.Document:
     wanted = {numbers[each.cell.key] for _, _, *rows in explainable(sections) for each in rows}
     counted = source.block_counters(wanted)
     settings = whole.effective if any(operations_of(section.metric) for section in sections) else {}
-    found = (
-        explained(whole.data, sections, counted, analysis.rule.confidence, settings)
-        if counted
-        else []
-    )
+    found = []
+    if counted:
+        found = explained(whole.data, sections, counted, analysis.rule.confidence, settings)
     shown = [each for each in found if analysis.shown_cells.selects(each.row.cell.place)]
     has_contrasts = any(True for _ in explainable(analysis.sections))
     made = document_of(
@@ -101,13 +99,11 @@ def document_of(
         text = msg("nothing was counted around the trials that differ")
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
     if not found:
-        text = (
-            msg("nothing was counted around the trials that differ")
-            if has_contrasts
-            else msg(
-                "every contrast that has a verdict is equivalent: there is no difference to explain"
-            )
+        text = msg(
+            "every contrast that has a verdict is equivalent: there is no difference to explain"
         )
+        if has_contrasts:
+            text = msg("nothing was counted around the trials that differ")
         return doc.empty_document(VIEW.title, text, data)
     if not is_full and all(_blocks(each) < _FEWEST for each in found):
         text = msg("One block has no interval: which counters differ is not known.")
@@ -360,30 +356,18 @@ def _difference(found: Explained, baseline: str) -> doc.Inline:
 def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> doc.Table:
     has_seconds = any(each.per_second is not None for each in shown)
     per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
-    columns = (
+    of_baseline = msg("{platform}\n{per}", platform=baseline, per=per)
+    of_treatment = msg("{platform}\n{per}", platform=treatment, per=per)
+    columns = [
         doc.Column("counter", msg("counter")),
         doc.Column("unit", msg("unit")),
-        doc.Column(
-            "baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True
-        ),
-        doc.Column(
-            "treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True
-        ),
+        doc.Column("baseline", of_baseline, is_number=True),
+        doc.Column("treatment", of_treatment, is_number=True),
         doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
-        *(
-            (
-                doc.Column(
-                    "per_second",
-                    msg("the same\nper second"),
-                    is_number=True,
-                    room="wide",
-                    of="percent",
-                ),
-            )
-            if has_seconds
-            else ()
-        ),
-    )
+    ]
+    if has_seconds:
+        title = msg("the same\nper second")
+        columns.append(doc.Column("per_second", title, is_number=True, room="wide", of="percent"))
     rows = [
         (
             each.words,
@@ -408,11 +392,9 @@ def _scale_of(counter: Counter, *values: float) -> doc.Scale:
 
 
 def _seconds(each: ComparedCounter) -> doc.Inline:
-    return (
-        doc.Nothing()
-        if each.per_second is None
-        else doc.Relative(each.per_second.estimate, is_of="amount")
-    )
+    if each.per_second is None:
+        return doc.Nothing()
+    return doc.Relative(each.per_second.estimate, is_of="amount")
 
 
 def _unit(work: str) -> doc.Inline:

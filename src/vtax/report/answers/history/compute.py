@@ -23,7 +23,7 @@ from vtax.report.analysis.values import Analysis, OfSection, Section
 from vtax.report.answers.compare.run_differences import design_differences, differences
 from vtax.report.document import msg
 from vtax.stats.change_points import FEWEST, change_points_of
-from vtax.store.provenance import merged_runs
+from vtax.store.provenance import part_identities
 from vtax.store.query import Floats
 from vtax.store.records import LEVELS, CellRecord, PlatformRecord
 from vtax.store.store import Store
@@ -201,12 +201,12 @@ def _merged(store: Store, names: Iterable[str]) -> tuple[str, ...]:
     """Those that were merged from runs that are among the names too: they would count twice."""
     opened = {name: store.open_run(name) for name in names}
     identities = {run.identity for run in opened.values()}
-    return tuple(
-        name
-        for name, run in opened.items()
-        if (of := merged_runs(run.provenance))
-        and {str(each.get("identity")) for each in of} <= identities
-    )
+    names = []
+    for name, run in opened.items():
+        parts = part_identities(run.provenance)
+        if parts and parts <= identities:
+            names.append(name)
+    return tuple(names)
 
 
 def _run(analysis: Analysis) -> MeasuredRun:

@@ -67,28 +67,18 @@ def document_of(found: History) -> doc.Document:
 
 
 def _summary(found: History) -> Iterator[doc.Inline]:
-    changes = [
-        (plot, series, change)
-        for plot in found.plots
-        for series in plot.series
-        for change in series.changes
-    ]
+    changes = list(_every_change(found))
     for plot, series, change in changes:
-        yield joined(
-            [
-                msg(
-                    "{platform}, {name}: {change}",
-                    platform=shared.platform_of(series.platform),
-                    name=_title(plot),
-                    change=_change(plot, series, change),
-                ),
-                msg("between the runs beside it: {differences}", differences=_few(change))
-                if change.differences
-                else msg("nothing that vtax records differs between the runs beside it"),
-                *change.warnings,
-            ],
-            "; ",
+        what = msg(
+            "{platform}, {name}: {change}",
+            platform=shared.platform_of(series.platform),
+            name=_title(plot),
+            change=_change(plot, series, change),
         )
+        why = msg("nothing that vtax records differs between the runs beside it")
+        if change.differences:
+            why = msg("between the runs beside it: {differences}", differences=_few(change))
+        yield joined([what, why, *change.warnings], "; ")
     if not found.tested:
         if len(found.runs) == 1:
             yield msg(
@@ -109,15 +99,19 @@ def _summary(found: History) -> Iterator[doc.Inline]:
 
 
 def _warnings(found: History) -> tuple[doc.Warning, ...]:
-    return merged(
-        noted(
-            text, doc.WarnedPlace(series.platform.name, plot.section.name, levels_of(plot.levels))
-        )
-        for plot in found.plots
-        for series in plot.series
-        for change in series.changes
-        for text in change.warnings
-    )
+    given = []
+    for plot, series, change in _every_change(found):
+        levels = levels_of(plot.levels)
+        place = doc.WarnedPlace(series.platform.name, plot.section.name, levels)
+        given += [noted(text, place) for text in change.warnings]
+    return merged(given)
+
+
+def _every_change(found: History) -> Iterator[tuple[Plot, Series, HistoryChange]]:
+    for plot in found.plots:
+        for series in plot.series:
+            for change in series.changes:
+                yield plot, series, change
 
 
 def _notes(found: History) -> Iterator[doc.Part]:
@@ -277,13 +271,10 @@ def _table(plot: Plot, found: History) -> doc.Table:
         doc.Column("vtax_version", "vtax", room="wide"),
         doc.Column("blocks", msg("blocks"), is_number=True),
         doc.Column("value", _axis(plot), is_number=True),
-        *(
-            [doc.Column("interval", interval, is_number=True, of="value")]
-            if plot.quantity == "mean"
-            else ()
-        ),
-        doc.Column("change", msg("change point")),
     ]
+    if plot.quantity == "mean":
+        columns.append(doc.Column("interval", interval, is_number=True, of="value"))
+    columns.append(doc.Column("change", msg("change point")))
     groups = tuple(
         doc.Group(
             tuple(_rows(plot, series, scale, has_hosts=has_hosts)),

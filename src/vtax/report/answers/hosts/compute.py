@@ -11,7 +11,7 @@ from vtax.described import Means
 from vtax.pairing import Logs, Units, pair_rows
 from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.sessions import MeasuredSession, logs_in, of_hosts, ratio_in
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
@@ -196,26 +196,20 @@ def group_ratios(
     section: Section, groups: Sequence[HostGroup], confidence: float
 ) -> list[tuple[ResultPoint, Row, tuple[GroupRatio, ...]]]:
     """Return the ratios of every row in every group of hosts; p-values are of one family."""
-    found = [
-        (point, row, tuple(_ratios(row, point.baseline, groups, confidence)))
-        for point in section.points
-        for row in point.rows
-        if point.baseline is not None and row is not point.baseline and row.summary is not None
-    ]
-    tested = [each for _, _, of_row in found for each in of_row if each.relative is not None]
-    adjusted = iter(
-        holm([each.relative.p_value for each in tested if each.relative is not None]).tolist()
-    )
-    return [
-        (
-            point,
-            row,
-            tuple(
-                replace(each, p_value=next(adjusted)) if each.relative else each for each in of_row
-            ),
-        )
-        for point, row, of_row in found
-    ]
+    ratios = []
+    for _, point, row in every_row([section]):
+        base = point.baseline
+        if base is not None and row is not base and row.summary is not None:
+            ratios.append((point, row, _ratios(row, base, groups, confidence)))
+    tested = [each.relative for *_, of_row in ratios for each in of_row if each.relative]
+    adjusted = iter(holm([relative.p_value for relative in tested]).tolist())
+    judged = []
+    for point, row, of_row in ratios:
+        for number, each in enumerate(of_row):
+            if each.relative:
+                of_row[number] = replace(each, p_value=next(adjusted))
+        judged.append((point, row, tuple(of_row)))
+    return judged
 
 
 def _ratios(

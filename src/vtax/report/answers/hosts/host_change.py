@@ -185,11 +185,9 @@ def _shifts(
     logs: Logs, change: ChangeOfHosts, names: Sequence[str], units: Units
 ) -> dict[str, float]:
     """Name of a host -> log(after / before), of every host that has both."""
-    windows = [
-        logs.only([block for block, (_, session) in units.items() if session in window])
-        for window in (change.after, change.before)
-    ]
-    after, before = pair(windows[0], windows[1], "host", units)
+    blocks_after = [block for block, (_, session) in units.items() if session in change.after]
+    blocks_before = [block for block, (_, session) in units.items() if session in change.before]
+    after, before = pair(logs.only(blocks_after), logs.only(blocks_before), "host", units)
     shifts = (after.values - before.values).tolist()
     return {names[host]: shift for host, shift in zip(after.units.tolist(), shifts, strict=True)}
 
@@ -260,12 +258,9 @@ def _declared(
     """Return the change that was declared, from when it was; None where it was not carried out yet."""
     if change.at is None:
         return None
-    sessions = [
-        s
-        for host in hosts
-        for s in host.sessions
-        if change.until is None or s.started_at < change.until
-    ]
+    sessions = [session for host in hosts for session in host.sessions]
+    if change.until is not None:
+        sessions = [session for session in sessions if session.started_at < change.until]
     before = frozenset(session.number for session in sessions if session.started_at < change.at)
     after = frozenset(session.number for session in sessions) - before
     names = [host.name for host in hosts]

@@ -137,11 +137,10 @@ def _table(
     def cells(each: ChangeEffect) -> list[doc.Inline]:
         found: list[doc.Inline] = [shared.relative_of(each.alone, each.section)]
         if change.controls:
-            found.append(
-                shared.relative_of(each.of_controls, each.section)
-                if each.of_controls
-                else doc.Nothing()
-            )
+            controls: doc.Inline = doc.Nothing()
+            if each.of_controls:
+                controls = shared.relative_of(each.of_controls, each.section)
+            found.append(controls)
             found.append(styled(shared.relative_of(each.effect, each.section), "strong"))
         return [*found, doc.PValue(each.p_adjusted)]
 
@@ -154,11 +153,9 @@ def _table(
         for of in (list(each) for _, each in groupby(effects, lambda e: e.point.key))
     )
     title = shared.title_of(section)
-    label = (
-        msg("{title}: ratio to {baseline}", title=title, baseline=baseline)
-        if baseline
-        else msg("{title}: performance", title=title)
-    )
+    label = msg("{title}: performance", title=title)
+    if baseline:
+        label = msg("{title}: ratio to {baseline}", title=title, baseline=baseline)
     table = doc.Table(
         tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result"
     )

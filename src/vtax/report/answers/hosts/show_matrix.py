@@ -304,27 +304,31 @@ def _strip_figure(groups: tuple[doc.FigureGroup, ...], analysis: Analysis) -> do
 
 def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str, Any]]:
     """Return every host with its sessions and ratios, for programs."""
-    return [
-        {
-            "host": host.name,
-            "group": host.group,
-            "sessions": list(host.numbers),
-            "periods": [list(period) for period in host.periods],
-            "ratios": [
-                {
-                    **shared.named(line.section),
-                    "levels": dict(line.point.levels),
-                    "platform": line.row.platform.name,
-                    "baseline": "" if line.is_own else line.base,
-                    "estimate": ratio.estimate,
-                    "low": ratio.low,
-                    "high": ratio.high,
-                    "blocks": ratio.n_blocks,
-                    "sessions": ratio.n_sessions,
-                }
-                for line in lines
-                if (ratio := line.ratios.get(host.name))
-            ],
-        }
-        for host in hosts
-    ]
+    of_hosts = []
+    for host in hosts:
+        ratios = [_plain_ratio(line, host) for line in lines if line.ratios.get(host.name)]
+        of_hosts.append(
+            {
+                "host": host.name,
+                "group": host.group,
+                "sessions": list(host.numbers),
+                "periods": [list(period) for period in host.periods],
+                "ratios": ratios,
+            }
+        )
+    return of_hosts
+
+
+def _plain_ratio(line: Line, host: MeasuredHost) -> dict[str, Any]:
+    ratio = line.ratios[host.name]
+    return {
+        **shared.named(line.section),
+        "levels": dict(line.point.levels),
+        "platform": line.row.platform.name,
+        "baseline": "" if line.is_own else line.base,
+        "estimate": ratio.estimate,
+        "low": ratio.low,
+        "high": ratio.high,
+        "blocks": ratio.n_blocks,
+        "sessions": ratio.n_sessions,
+    }

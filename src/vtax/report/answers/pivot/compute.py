@@ -456,11 +456,10 @@ def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
         METRIC: f"--metric {quote(levels[0])}",
         PLATFORM: f"--platform {quote(levels[0])}",
     }.get(name, f"--where {quote(f'{name}={levels[0]}')}")
+    more = f"; or show all: {free} {name}" if free else ""
     return BadInput(
         f"several figures are left for each place; they differ in {', '.join(listed)}",
-        hint=f"choose a level: {one}; or show all: {free} {name}"
-        if free
-        else f"choose a level: {one}",
+        hint=f"choose a level: {one}{more}",
     )
 
 

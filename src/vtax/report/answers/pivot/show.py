@@ -105,11 +105,9 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
     table = doc.table_of(
         columns, rows, key=panel or "pivot", label=joined([title_of(pivot, panel), quantity])
     )
-    by = (
-        msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
-        if axes.columns
-        else axes.rows
-    )
+    by: doc.Inline = axes.rows
+    if axes.columns:
+        by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
     title = title_of(pivot, panel)
     return doc.Titled(title if title != "" else by, (table,), subtitle=subtitle)
 
@@ -146,11 +144,9 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: doc.Scale | None) -> doc
         if value.low is not None and value.high is not None:
             shown.append(muted(doc.IntervalCell(value.low, value.high, "quantity", own)))
         return joined(shown, " ")
-    half = (
-        (value.high - value.low) / 2
-        if value.low is not None and value.high is not None
-        else float("inf")
-    )
+    half = float("inf")
+    if value.low is not None and value.high is not None:
+        half = (value.high - value.low) / 2
     if scale is None:
         return doc.Mean(value.value, half, own, "both")
     return joined(

@@ -63,17 +63,13 @@ class Values:
             return (found, "") if found else (None, _NO_REFERENCE)
         if self.quantity in PERCENTILES:
             quantile = self._quantile(section, row, sessions)
-            return (
-                (bounded(quantile), "")
-                if quantile
-                else (None, msg("its trials hold one value each"))
-            )
+            if quantile is None:
+                return None, msg("its trials hold one value each")
+            return bounded(quantile), ""
         if not sessions:
-            mean = (
-                Interval(row.summary.mean, row.summary.low, row.summary.high)
-                if row.summary
-                else None
-            )
+            summary, mean = row.summary, None
+            if summary is not None:
+                mean = Interval(summary.mean, summary.low, summary.high)
             return self._chosen(section, mean, row.ratio), row.reason
         confidence, base = self.source.analysis.rule.confidence, point.baseline
         part = _in(row, sessions)
@@ -103,11 +99,9 @@ class Values:
         if self.quantity in PERCENTILES:
             sides = [self._quantile(section, row, sessions) for _, row in (of, to)]
             treatment, baseline = sides if section.better == "higher" else sides[::-1]
-            if (
-                treatment is None
-                or baseline is None
-                or min(treatment.estimate, baseline.estimate) <= 0
-            ):
+            if treatment is None or baseline is None:
+                return None
+            if min(treatment.estimate, baseline.estimate) <= 0:
                 return None
             return bounded(ratio_of_quantiles(treatment, baseline))
         try:
@@ -120,11 +114,9 @@ class Values:
             answer = judge(analysis.rule, {"": contrast})[""]
         except StatsError:
             return None
-        return (
-            bounded(answer.ratio.efficiency(section.better))
-            if isinstance(answer, Comparison)
-            else None
-        )
+        if not isinstance(answer, Comparison):
+            return None
+        return bounded(answer.ratio.efficiency(section.better))
 
     def _of_ratios(
         self,

@@ -179,29 +179,27 @@ def _full(
     is_judged = effects.df > 0 and not is_flattered
     of_all = 1 - (1 - confidence) / max(1, len(full) - 1)  # Bonferroni over the others
     unit = np.eye(len(weighted))
-    used = [(k, each.name) for k, each in enumerate(weighted) if each.share]
-    return [
-        Standing(
-            full[n],
-            _ratio(effects.interval(shares, n, None, confidence)),
-            {name: _ratio(effects.interval(unit[k], n, None, confidence)) for k, name in used},
-            (place, place),
-            replace(_ratio(effects.interval(shares, n, order[0], of_all)), confidence=confidence)
-            if is_judged and n != order[0]
-            else None,
-        )
-        for place, n in enumerate(order, 1)
-    ]
+    standings = []
+    for place, n in enumerate(order, 1):
+        of_resources = {}
+        for k, each in enumerate(weighted):
+            if each.share:
+                of_resources[each.name] = _ratio(effects.interval(unit[k], n, None, confidence))
+        to_first = None
+        if is_judged and n != order[0]:
+            to_first = _ratio(effects.interval(shares, n, order[0], of_all))
+            to_first = replace(to_first, confidence=confidence)
+        score = _ratio(effects.interval(shares, n, None, confidence))
+        standings.append(Standing(full[n], score, of_resources, (place, place), to_first))
+    return standings
 
 
 def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSet[str]) -> bool:
     """Whether the first failed in a larger share of trials than another, as `withholding.for_failures` has it."""
     for figure in figures:
         shares = {row.platform.name: row.failed / max(tried(row), 1) for row in figure.point.rows}
-        if (
-            shares[first] - min(share for name, share in shares.items() if name in ranked)
-            > MOST_LOST
-        ):
+        fewest = min(share for name, share in shares.items() if name in ranked)
+        if shares[first] - fewest > MOST_LOST:
             return True
     return False
 
@@ -262,15 +260,13 @@ def _partial(
                 known += share * figure.mean(platform.name)
                 continue
             others = [figure.mean(name) for name in figure.values]
-            low, high, open_share = (
-                low + share * min(others),
-                high + share * max(others),
-                open_share + share,
-            )
+            low += share * min(others)
+            high += share * max(others)
+            open_share += share
         ranges[platform.name] = (known + low, known + high)
-        needed[platform.name] = (
-            float(np.exp((lead - known) / open_share)) if lead is not None else None
-        )
+        needed[platform.name] = None
+        if lead is not None:
+            needed[platform.name] = float(np.exp((lead - known) / open_share))
     scores_of = {each.platform.name: float(np.log(each.score.estimate)) for each in full}
     limits = {name: (score, score) for name, score in scores_of.items()} | ranges
     found = []
@@ -279,25 +275,21 @@ def _partial(
             continue
         low, high = ranges[platform.name]
         rivals = [bounds for name, bounds in limits.items() if name != platform.name]
-        place = (
-            1 + sum(worst > high for worst, _ in rivals),
-            1 + sum(best > low for _, best in rivals),
-        )
-        middle = (low + high) / 2
-        resources = {
-            name: _ratio(Interval(mean, np.nan, np.nan))
-            for name in share_of
-            if share_of[name] and not any(m.resource == name for m in lacking[platform.name])
-            for mean in [
-                sum(f.share * f.mean(platform.name) for f in figures if f.resource == name)
-            ]
-        }
+        first_place = 1 + sum(worst > high for worst, _ in rivals)
+        last_place = 1 + sum(best > low for _, best in rivals)
+        lacks = {missing.resource for missing in lacking[platform.name]}
+        resources = {}
+        for name, share in share_of.items():
+            if share and name not in lacks:
+                of_resource = [figure for figure in figures if figure.resource == name]
+                mean = sum(figure.share * figure.mean(platform.name) for figure in of_resource)
+                resources[name] = _ratio(Interval(mean, np.nan, np.nan))
         found.append(
             Standing(
                 platform,
-                _ratio(Interval(middle, low, high, np.nan)),
+                _ratio(Interval((low + high) / 2, low, high, np.nan)),
                 resources,
-                place,
+                (first_place, last_place),
                 missing=tuple(lacking[platform.name]),
                 needed=needed[platform.name],
             )
@@ -327,31 +319,20 @@ def _warnings(
     names = {each.platform.name for each in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
     own = [noted(note) for note in given]
-    own += [
-        noted(
-            Note("better-than-baseline", baseline=analysis.baseline),
-            doc.WarnedPlace(each.platform.name, subject=resource),
-        )
-        for each in standings
-        for resource, ratio in each.resources.items()
-        if ratio.estimate > edges(analysis.rule.margin)[1] and ratio.low > 1
-    ]
-    own += [
-        noted(
-            Note("no-baseline-here"),
-            doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels)),
-        )
-        for section, point in left_out
-    ]
-    travelling = [
-        warning
-        for warning in analysis.warnings
-        if warning.is_primary
-        and warning.severity != "note"
-        and warning.code not in _OF_VERDICTS
-        and (
-            not warning.places
-            or any(p.platform in names and p.subject in subjects for p in warning.places)
-        )
-    ]
+    better = Note("better-than-baseline", baseline=analysis.baseline)
+    for each in standings:
+        for resource, ratio in each.resources.items():
+            if ratio.estimate > edges(analysis.rule.margin)[1] and ratio.low > 1:
+                own.append(noted(better, doc.WarnedPlace(each.platform.name, subject=resource)))
+    for section, point in left_out:
+        place = doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels))
+        own.append(noted(Note("no-baseline-here"), place))
+    travelling = []
+    for warning in analysis.warnings:
+        is_minor = not warning.is_primary or warning.severity == "note"
+        if is_minor or warning.code in _OF_VERDICTS:
+            continue
+        weighed = [p for p in warning.places if p.platform in names and p.subject in subjects]
+        if weighed or not warning.places:
+            travelling.append(warning)
     return (*merged(own), *travelling)

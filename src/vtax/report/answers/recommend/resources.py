@@ -132,9 +132,7 @@ def _cost(
 
 def _of_row(figure: WorkloadMetric, platform: PlatformRecord) -> Interval | None:
     """Return the overhead as the result has it, of a resource with one comparison."""
-    row = next((row for row in figure.point.rows if row.platform.name == platform.name), None)
-    return (
-        row.ratio.overhead(figure.section.better)
-        if row is not None and row.ratio is not None
-        else None
-    )
+    for row in figure.point.rows:
+        if row.platform.name == platform.name and row.ratio is not None:
+            return row.ratio.overhead(figure.section.better)
+    return None

@@ -234,12 +234,10 @@ def _relative(ratio: Bounds) -> doc.Relative:
 
 def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
     """Return the head of a column of shares, with what stands in brackets where they have intervals."""
+    if not found.has_intervals:
+        return title
     level = doc.Share(found.confidence, "declared")
-    return (
-        msg("{title}\n[{level} interval]", title=title, level=level)
-        if found.has_intervals
-        else title
-    )
+    return msg("{title}\n[{level} interval]", title=title, level=level)
 
 
 def _row(each: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
@@ -286,21 +284,16 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
         "muted",
     )
     if found.has_intervals:
-        count = found.units
-        yield doc.Paragraph(
-            plural(
+        text = plural(
+            "intervals are from {count} block", "intervals are from {count} blocks", found.units
+        )
+        if found.is_of_sessions:
+            text = plural(
                 "intervals are from {count} session",
                 "intervals are from {count} sessions",
-                count,
+                found.units,
             )
-            if found.is_of_sessions
-            else plural(
-                "intervals are from {count} block",
-                "intervals are from {count} blocks",
-                count,
-            ),
-            "muted",
-        )
+        yield doc.Paragraph(text, "muted")
     if found.reference is not None:
         yield doc.Paragraph(
             msg(

@@ -124,11 +124,9 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     if weights and sum(weights.values()) > 0 and not any(weights.get(name) for name in there):
         what = f"{analysis.name} does not measure {', '.join(name for name in weights if weights[name])}"
         raise BadInput(what, where="--weights", hint=f"it measures {', '.join(there)}")
-    given = (
-        dict.fromkeys(there, 1.0)
-        if weights is None
-        else {name: weights.get(name, 0.0) for name in there}
-    )
+    given = dict.fromkeys(there, 1.0)
+    if weights is not None:
+        given = {name: weights.get(name, 0.0) for name in there}
     total = sum(given.values())
     if not 0 < total < float("inf") or min(given.values()) < 0:
         raise BadInput(
@@ -273,11 +271,9 @@ def _why_missing(
     row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
     if row is not None and row.summary is None and row.reason:
         return row.reason
-    return (
-        msg("no value beside one of the baseline in a block")
-        if row is not None
-        else msg("not in this run")
-    )
+    if row is None:
+        return msg("not in this run")
+    return msg("no value beside one of the baseline in a block")
 
 
 def _cost(metric: str) -> str | None:
@@ -294,9 +290,8 @@ def weighs(section: Section) -> str:
 def costs(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of costs that a run has values of."""
     yield from (section for section in analysis.sections if _cost(section.metric.name))
-    rows = tuple(
-        row for platform in analysis.platforms if (row := _ready(analysis, platform)) is not None
-    )
+    ready = [_ready(analysis, platform) for platform in analysis.platforms]
+    rows = tuple(row for row in ready if row is not None)
     if rows:
         yield Section("guests", "", "", _READY, (ResultPoint("", NO_LEVELS, rows),), 0)
 

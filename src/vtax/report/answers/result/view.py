@@ -94,9 +94,8 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         parts = [*answer, *parts] if is_report else [*parts, *answer]
     elif is_measured(analysis):
         matrix = list(overview(analysis) if is_report else _matrix(analysis, options))
-        is_tall = (
-            not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
-        )
+        points = sum(len(each.points) for each in analysis.primary)
+        is_tall = not is_report and points > _MOST_POINTS
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
         parts = _ladder_lines(analysis) or parts
@@ -129,14 +128,12 @@ def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
 
 def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
     """Yield what was not tested, and targets that were missed."""
-    is_brief = options.depth == "brief" and is_measured(
-        analysis
-    )  # hints are in the plan, and in vtax doctor
-    untested = [p for p in analysis.platforms if not p.available]
-    items = [
-        joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ")
-        for p in untested
-    ]
+    is_brief = options.depth == "brief" and is_measured(analysis)
+    items = []
+    for platform in analysis.platforms:
+        if not platform.available:  # hints are in the plan, and in vtax doctor
+            hint = "" if is_brief and platform.reason else platform.hint
+            items.append(joined([platform.name, _why(platform.reason, hint)], ": "))
     items += _untested_points(analysis)
     if items:
         yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),), key="not-tested")
@@ -158,11 +155,9 @@ def _untested_points(analysis: Analysis) -> list[doc.Inline]:
         )
         if (platform, label) in tested:
             shown = [doc.Factor(levels_of(point.levels)) for point in points]
-            where = (
-                listed(shown)
-                if len(shown) <= _MOST_NAMED
-                else msg("{count} points", count=doc.Count(len(shown)))
-            )
+            where: doc.Inline = listed(shown)
+            if len(shown) > _MOST_NAMED:
+                where = msg("{count} points", count=doc.Count(len(shown)))
             name = msg("{name} ({levels})", name=name, levels=where)
         items.append(joined([name, reason], ": "))
     return items
@@ -177,22 +172,16 @@ def _why(reason: str, hint: str) -> doc.Inline:
 
 def _results(source: Source, options: Options) -> Iterator[doc.Part]:
     analysis = source.analysis
-    if not is_measured(analysis):
-        nothing = (
-            doc.Paragraph(msg("Nothing was measured."))
-            if options.depth == "report"
-            else doc.Paragraph(msg("nothing was measured"))
-        )
-        yield (
-            doc.Titled(msg("Results"), (nothing,), key="results")
-            if options.depth == "report"
-            else nothing
-        )
-        return
     if options.depth != "report":
-        yield from (
-            _section(section, source, options) for section in _shown_sections(analysis, options)
-        )
+        if not is_measured(analysis):
+            yield doc.Paragraph(msg("nothing was measured"))
+            return
+        for section in _shown_sections(analysis, options):
+            yield _section(section, source, options)
+        return
+    if not is_measured(analysis):
+        nothing = doc.Paragraph(msg("Nothing was measured."))
+        yield doc.Titled(msg("Results"), (nothing,), key="results")
         return
     others = [section for section in analysis.sections if not section.is_answer]
     parts: list[doc.Part] = [*forest(analysis), *_order(source)]
@@ -441,12 +430,13 @@ def _cost_at(
 
 def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why an interval beyond the margin has no word, where one has none."""
-    families = {
-        row.verdict.family
-        for section, _, row in every_row(analysis.answered)
-        if row.verdict and row.ratio and row.verdict.family > 1
-        if leaning_of(row.verdict, row.ratio, section)
-    }
+    families = set()
+    for section, _, row in every_row(analysis.answered):
+        verdict, ratio = row.verdict, row.ratio
+        if verdict is None or ratio is None or verdict.family < 2:
+            continue
+        if leaning_of(verdict, ratio, section):
+            families.add(verdict.family)
     if families:
         counts = listed(map(doc.Count, sorted(families)))
         yield msg("Verdicts allow for {families} comparisons, intervals for one.", families=counts)
@@ -519,19 +509,20 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         )
     elif options.every_metric:
         yield from shared.warnings_part(analysis.warnings, shows_code=True)
-    elif more := list(_more(analysis, len(_shown_sections(analysis, options)))):
-        yield doc.Paragraph(joined(more, "; "), "muted")
+    else:
+        more = joined(_more(analysis, len(_shown_sections(analysis, options))), "; ")
+        if more != "":
+            yield doc.Paragraph(more, "muted")
 
 
 def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
     """Yield the commands that show the rest. shown: number of metrics with a table."""
     every = f"vtax show {analysis.name} --all"
-    if hidden := len(analysis.sections) - shown:
-        of = (
-            plural("{count} more metric", "{count} more metrics", hidden)
-            if shown
-            else plural("table of {count} metric", "tables of {count} metrics", hidden)
-        )
+    hidden = len(analysis.sections) - shown
+    if hidden:
+        of = plural("table of {count} metric", "tables of {count} metrics", hidden)
+        if shown:
+            of = plural("{count} more metric", "{count} more metrics", hidden)
         yield joined([every, of], ": ")
         if not shown and len({section.label for section in analysis.sections}) > 1:
             yield msg("--benchmark NAME: those of one")

@@ -218,11 +218,8 @@ def _plan(cell: CellVariance) -> list[doc.Inline] | None:
     plan = cell.plan
     cost = cell.cost
     found: list[doc.Inline] = [
-        *(
-            (doc.Duration(cost.block_s), doc.Duration(cost.trial_s))
-            if cost
-            else (doc.Nothing(), doc.Nothing())
-        ),
+        doc.Duration(cost.block_s) if cost else doc.Nothing(),
+        doc.Duration(cost.trial_s) if cost else doc.Nothing(),
         f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
         "" if cell.half_width is None else msg("±{half}", half=doc.Share(cell.half_width)),
         doc.Duration(cell.time_s),
@@ -248,11 +245,11 @@ def _groups(
     found = []
     for _, of in groupby(cells, key=lambda cell: id(cell.point)):
         of_point = list(of)
-        rows = [
-            doc.TableRow((shared.platform_of(cell.row.platform), *shown))
-            for cell in of_point
-            if (shown := cells_of(cell)) is not None
-        ]
+        rows = []
+        for cell in of_point:
+            shown = cells_of(cell)
+            if shown is not None:
+                rows.append(doc.TableRow((shared.platform_of(cell.row.platform), *shown)))
         found.append(doc.Group(tuple(rows), shared.levels(of_point[0].point)))
     return tuple(found)
 

@@ -114,11 +114,8 @@ def _load_chart(
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
     known = benchmarks().get(section.benchmark)
     for factor in known.load if known else ():
-        loads = {
-            number
-            for point in section.points
-            if (number := number_of(str(point.levels.get(factor, "")))) and number > 0
-        }
+        numbers = {number_of(str(point.levels.get(factor, ""))) for point in section.points}
+        loads = {number for number in numbers if number and number > 0}
         if len(loads) < 2:
             continue
         found = [panel for other, _ in tails for panel in _percentile(other, factor)]
@@ -176,12 +173,10 @@ def _chart(
     left_out, found = len(found[_MOST_PANELS:]), found[:_MOST_PANELS]
     if not found:
         return
-    values = [
-        bounded[0]
-        for _, courses in found
-        for course in courses
-        for bounded in course.values.values()
-    ]
+    values = []
+    for _, courses in found:
+        for course in courses:
+            values += [bounded[0] for bounded in course.values.values()]
     scale = scale_for(section.metric.unit, values)
     names = [platform.name for platform in analysis.platforms]
     colours = analysis.colours
