@@ -8,9 +8,9 @@ from command_line import output_of
 from doc_examples import DOCS
 from shown import english
 
-from vtax.report.analysis.sentences import sentence_of
 from vtax.report.analysis.source import source_of
 from vtax.report.chapters import report
+from vtax.report.parts.sentences import sentence_of
 from vtax.report.renderers.html import html
 from vtax.report.renderers.markdown import markdown
 from vtax.store.store import Store

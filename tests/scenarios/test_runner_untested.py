@@ -18,7 +18,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.analysis.sentences import answers
+from vtax.report.parts.sentences import answers
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner.begin import begin

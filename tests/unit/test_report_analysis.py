@@ -13,10 +13,10 @@ from shown import english, sentence, source_of, values
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, analyse
-from vtax.report.analysis.sentences import PlatformAnswer
-from vtax.report.analysis.sentences import answers as answers_of
 from vtax.report.answers.result import view as result
 from vtax.report.answers.variance.compute import variance
+from vtax.report.parts.sentences import PlatformAnswer
+from vtax.report.parts.sentences import answers as answers_of
 from vtax.report.views.base import Options
 from vtax.store.query import load
 from vtax.store.records import CellRecord, PlatformRecord

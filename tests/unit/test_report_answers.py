@@ -19,13 +19,13 @@ from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.next_step import BUDGET_S, can_be_extended, next_step_of
-from vtax.report.analysis.sentences import answers, sentence_of
 from vtax.report.answers.recommend.resources import costs_of
 from vtax.report.answers.result.exported import exported
 from vtax.report.answers.result.show_notes import notes_under
 from vtax.report.document import Paragraph, Share
 from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
+from vtax.report.parts.sentences import answers, sentence_of
 from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
 from vtax.stats.judge import decided_after

@@ -16,11 +16,11 @@ from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
-from vtax.report.analysis.sentences import answers, sentence_of
 from vtax.report.answers.gate.compute import check
 from vtax.report.answers.gate.show import document_of
 from vtax.report.answers.recommend.compute import recommend
 from vtax.report.answers.recommend.view import document_of as recommended
+from vtax.report.parts.sentences import answers, sentence_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.junit import junit

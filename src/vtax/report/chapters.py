@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, every_row
-from vtax.report.analysis.sentences import is_measured
 from vtax.report.analysis.source import Source
 from vtax.report.answers.claims import mapping
 from vtax.report.answers.hosts import view as hosts
@@ -20,6 +19,7 @@ from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
 from vtax.report.parts.header import header_of, hosts_line, status_word
 from vtax.report.parts.published import changes_of, cited
+from vtax.report.parts.sentences import is_measured
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind

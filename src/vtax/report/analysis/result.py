@@ -297,18 +297,18 @@ def _described(
 
 
 def _widened(
-    found: _Description, units: Mapping[int, Unit], resolution: Resolution
+    description: _Description, units: Mapping[int, Unit], resolution: Resolution
 ) -> Summary | None:
     """Return the summary with its interval over sessions, where there are several, and of at least a step each way.
 
     units: block -> its host and session.
     """
-    summary = found.summary
+    summary = description.summary
     if summary is None:
         return None
     if len(set(units.values())) > 1:
-        of_blocks = np.array([units[block] for block in found.blocks.tolist()])
-        half = half_width_over_sessions(found.means, of_blocks, summary.confidence)
+        of_blocks = np.array([units[block] for block in description.blocks.tolist()])
+        half = half_width_over_sessions(description.means, of_blocks, summary.confidence)
         if half is not None:
             summary = replace(summary, low=summary.mean - half, high=summary.mean + half)
     step = abs(summary.mean) * resolution.share

@@ -8,11 +8,11 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, every_row
 from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
-from vtax.report.analysis.sentences import sentence_of
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
+from vtax.report.parts.sentences import sentence_of
 from vtax.stats.early import FACTOR, LATER_FACTOR
 from vtax.stats.terms import EARLY_BLOCKS
 

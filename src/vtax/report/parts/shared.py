@@ -11,9 +11,9 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.analysis.next_step import reasons_of
-from vtax.report.analysis.sentences import leaning_of, least_difference
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
+from vtax.report.parts.sentences import leaning_of, least_difference
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.host_change import Effect
 from vtax.stats.ratio import Loss, Ratio

@@ -11,7 +11,6 @@ from vtax.report import document as doc
 from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.next_step import UndecidedRow, next_step_of
-from vtax.report.analysis.sentences import SpokenComparison, words_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
 from vtax.report.document.terms import unit_of
@@ -19,112 +18,115 @@ from vtax.report.parts import shared
 from vtax.report.parts.figures import means_of_sides
 from vtax.report.parts.first_screen import next_line
 from vtax.report.parts.result_table import result_table
+from vtax.report.parts.sentences import SpokenComparison, words_of
 from vtax.stats.ratio import Ratio as Estimate
 from vtax.store.records import CellRecord
 
 _MAX_NAMED = 3
 
 
-def document_of(found: Contrasts) -> doc.Document:
+def document_of(contrasts: Contrasts) -> doc.Document:
     """Return the answer; a table a metric with both means, their ratio and its verdict; how it was compared, and the
     warnings.
     """
-    table_of = _table_of_runs if found.treatment.is_run else _table
-    compared = found.compared
-    parts: list[doc.Part] = [_summary(found, compared)]
+    table_of = _table_of_runs if contrasts.treatment.is_run else _table
+    compared = contrasts.compared
+    parts: list[doc.Part] = [_summary(contrasts, compared)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
         parts.append(
             doc.Titled(
                 shared.title_of(section),
-                (table_of(here, found), means_of_sides(here, found)),
+                (table_of(here, contrasts), means_of_sides(here, contrasts)),
                 subtitle=shared.subtitle_of(section),
             )
         )
-    parts.append(doc.Paragraph(_method(found), "muted"))
+    parts.append(doc.Paragraph(_method(contrasts), "muted"))
     noted_of = shared.absence_as_far_as_shown((each.ratio, each.verdict) for each in compared)
     parts += [doc.Paragraph(text, "muted") for text in noted_of]
-    parts += _notes(compared, found)
-    parts += _across_runs(compared, found)
-    warnings = _warnings(found, compared)
+    parts += _notes(compared, contrasts)
+    parts += _across_runs(compared, contrasts)
+    warnings = _warnings(contrasts, compared)
     parts += shared.warnings_part(warnings)
-    nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
+    nothing = "" if any(each.ratio for each in contrasts.compared) else contrasts.reason_empty()
     data = {
         "schema": "vtax.compare/1",
-        **values_of(replace(found, compared=tuple(compared))),
-        "family": found.family,
+        **values_of(replace(contrasts, compared=tuple(compared))),
+        "family": contrasts.family,
         "coded_warnings": warnings,
     }
     return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=nothing)
 
 
-def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
+def _warnings(contrasts: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
     """About the runs, then about figures."""
-    given = [noted(text, _place(each, found)) for each in compared for text in each.warnings]
+    given = [noted(text, _place(each, contrasts)) for each in compared for text in each.warnings]
     about_runs = [
         doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast")
-        for text in found.warnings
+        for text in contrasts.warnings
     ]
-    if alone := [each for each in compared if found.is_of_one_session(each.ratio)]:
+    if alone := [each for each in compared if contrasts.is_of_one_session(each.ratio)]:
         is_all = len(alone) == sum(each.ratio is not None for each in compared)
-        places = () if is_all else tuple(_place(each, found) for each in alone)
+        places = () if is_all else tuple(_place(each, contrasts) for each in alone)
         about_runs.insert(
             0, doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
         )
     return (*about_runs, *merged(given))
 
 
-def _place(each: Compared, found: Contrasts) -> doc.WarnedPlace:
-    platform = each.treatment.platform.name if found.treatment.is_run else ""
-    return doc.WarnedPlace(platform, each.section.name, levels_of(each.levels))
+def _place(pair: Compared, contrasts: Contrasts) -> doc.WarnedPlace:
+    platform = pair.treatment.platform.name if contrasts.treatment.is_run else ""
+    return doc.WarnedPlace(platform, pair.section.name, levels_of(pair.levels))
 
 
-def _method(found: Contrasts) -> doc.Inline:
-    how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
-    if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
+def _method(contrasts: Contrasts) -> doc.Inline:
+    how = msg("paired by block") if contrasts.is_paired else msg("two samples of blocks")
+    if any(each.ratio and each.ratio.n_sessions > 1 for each in contrasts.compared):
         how = msg("two samples of sessions")
-        if found.is_paired:
+        if contrasts.is_paired:
             how = msg("paired by block, over sessions")
-    sides = {"treatment": found.treatment.text, "baseline": found.baseline.text}
-    if not found.family:
-        reason = next((each.reason for each in found.compared if each.ratio), "")
+    sides = {"treatment": contrasts.treatment.text, "baseline": contrasts.baseline.text}
+    if not contrasts.family:
+        reason = next((each.reason for each in contrasts.compared if each.ratio), "")
         return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
-    if found.is_of_table:
+    if contrasts.is_of_table:
         return msg(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
             "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
             how=how,
-            margin=doc.Share(found.margin, "declared"),
-            run=found.baseline.name,
-            families=listed([doc.Count(each) for each in found.families]),
+            margin=doc.Share(contrasts.margin, "declared"),
+            run=contrasts.baseline.name,
+            families=listed([doc.Count(each) for each in contrasts.families]),
             **sides,
         )
-    if not found.is_paired:
+    if not contrasts.is_paired:
         return plural(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
-            found.family,
+            contrasts.family,
             how=how,
-            margin=doc.Share(found.margin, "declared"),
+            margin=doc.Share(contrasts.margin, "declared"),
             **sides,
         )
     return msg(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
         "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
         how=how,
-        margin=doc.Share(found.margin, "declared"),
-        run=found.baseline.name,
-        families=listed([doc.Count(each) for each in found.families]),
+        margin=doc.Share(contrasts.margin, "declared"),
+        run=contrasts.baseline.name,
+        families=listed([doc.Count(each) for each in contrasts.families]),
         **sides,
     )
 
 
-def _table(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
+def _table(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
     """Return both sides as two rows, the baseline first."""
     points = []
     for each in compared:
-        baseline = replace(each.baseline.platform, name=found.baseline.text, is_baseline=True)
-        treatment = replace(each.treatment.platform, name=found.treatment.text, is_baseline=False)
+        baseline = replace(each.baseline.platform, name=contrasts.baseline.text, is_baseline=True)
+        treatment = replace(
+            each.treatment.platform, name=contrasts.treatment.text, is_baseline=False
+        )
         rows = (
             replace(
                 each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False
@@ -140,28 +142,32 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
         )
         points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
-    made = result_table(section, doc.Share(found.confidence, "declared"), found.baseline.text, {})
-    interval = _interval_title(found, [each.ratio for each in compared])
-    title = shared.percent_title(found.baseline.text, interval)
+    made = result_table(
+        section, doc.Share(contrasts.confidence, "declared"), contrasts.baseline.text, {}
+    )
+    interval = _interval_title(contrasts, [each.ratio for each in compared])
+    title = shared.percent_title(contrasts.baseline.text, interval)
     columns = (
         replace(each, title=title) if each.key == "percent" else each for each in made.columns
     )
     return replace(made, columns=tuple(columns))
 
 
-def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
+def _table_of_runs(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
     """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
     scale = shared.scale_of(compared[0].section)
-    level = doc.Share(found.confidence, "declared")
+    level = doc.Share(contrasts.confidence, "declared")
     half = msg("±{level}", level=level)
-    interval = _interval_title(found, [each.ratio for each in compared])
+    interval = _interval_title(contrasts, [each.ratio for each in compared])
     columns = (
         shared.PLATFORM,
-        doc.Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
+        doc.Column("treatment_mean", _heading(contrasts.treatment.name, scale), is_number=True),
         doc.Column("treatment_half_width", half, room="wide", of="treatment_mean"),
-        doc.Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
+        doc.Column("baseline_mean", _heading(contrasts.baseline.name, scale), is_number=True),
         doc.Column("baseline_half_width", half, room="wide", of="baseline_mean"),
-        doc.Column("percent", shared.percent_title(found.baseline.name, interval), is_number=True),
+        doc.Column(
+            "percent", shared.percent_title(contrasts.baseline.name, interval), is_number=True
+        ),
         doc.Column("verdict", msg("verdict")),
     )
     groups = [
@@ -186,14 +192,14 @@ def _heading(run: str, scale: doc.Scale) -> doc.Inline:
     return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
 
 
-def _cells_of_runs(each: Compared, scale: doc.Scale) -> list[doc.Inline]:
-    cells = [*_mean_cells(each.treatment, scale), *_mean_cells(each.baseline, scale)]
-    if each.ratio is None:
-        return [*cells, "", styled(each.reason, "error")]
-    verdict = shared.no_verdict(each.section)
-    if each.verdict:
-        verdict = shared.verdict_of(each.verdict, each.ratio, each.section)
-    return [*cells, styled(shared.relative_of(each.ratio, each.section), "strong"), verdict]
+def _cells_of_runs(pair: Compared, scale: doc.Scale) -> list[doc.Inline]:
+    cells = [*_mean_cells(pair.treatment, scale), *_mean_cells(pair.baseline, scale)]
+    if pair.ratio is None:
+        return [*cells, "", styled(pair.reason, "error")]
+    verdict = shared.no_verdict(pair.section)
+    if pair.verdict:
+        verdict = shared.verdict_of(pair.verdict, pair.ratio, pair.section)
+    return [*cells, styled(shared.relative_of(pair.ratio, pair.section), "strong"), verdict]
 
 
 def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
@@ -205,21 +211,21 @@ def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
     )
 
 
-def _summary(found: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
+def _summary(contrasts: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
     """Return the answer, what was not compared, and what to do next."""
-    left_out = list(_left_out(found)) if found.treatment.is_run else []
-    parts = [*answer_of(found, compared), *left_out, *next_of(found, compared)]
+    left_out = list(_left_out(contrasts)) if contrasts.treatment.is_run else []
+    parts = [*answer_of(contrasts, compared), *left_out, *next_of(contrasts, compared)]
     return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
 
 
-def _left_out(found: Contrasts) -> Iterator[doc.Part]:
+def _left_out(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield how many cells of whole runs are not compared, and why."""
     reasons: dict[str, list[doc.Inline]] = {}
-    for each in found.mismatched:
+    for each in contrasts.mismatched:
         for reason in each.reasons:
             reasons.setdefault(repr(reason), []).append(reason)
     items: list[doc.Inline] = []
-    if count := len(found.mismatched):
+    if count := len(contrasts.mismatched):
         why = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
         items.append(
             plural(
@@ -230,8 +236,8 @@ def _left_out(found: Contrasts) -> Iterator[doc.Part]:
             )
         )
     for side, cells in (
-        (found.treatment, found.unmatched.treatment),
-        (found.baseline, found.unmatched.baseline),
+        (contrasts.treatment, contrasts.unmatched.treatment),
+        (contrasts.baseline, contrasts.unmatched.baseline),
     ):
         if cells:
             items.append(
@@ -255,23 +261,23 @@ def _kinds_of(cells: Sequence[CellRecord]) -> list[doc.Inline]:
     return first_of(min(names, key=len), _MAX_NAMED)
 
 
-def _interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> doc.Inline:
+def _interval_title(contrasts: Contrasts, ratios: Sequence[Estimate | None]) -> doc.Inline:
     """Return the head of a column of intervals; it names those that say nothing of another session."""
-    level = doc.Share(found.confidence, "declared")
+    level = doc.Share(contrasts.confidence, "declared")
     known = [ratio for ratio in ratios if ratio is not None]
-    if known and all(map(found.is_of_one_session, known)):
+    if known and all(map(contrasts.is_of_one_session, known)):
         return msg("{level} interval of these sessions", level=level)
     return msg("{level} interval", level=level)
 
 
-def _notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]:
+def _notes(compared: Sequence[Compared], contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
     several = [
         side
-        for side in (found.treatment, found.baseline)
+        for side in (contrasts.treatment, contrasts.baseline)
         if sum(len(run.analysis.sessions) for run in side.runs) > 1
     ]
-    if several and any(found.is_of_one_session(each.ratio) for each in compared):
+    if several and any(contrasts.is_of_one_session(each.ratio) for each in compared):
         text = msg(
             "± of {run} is over sessions, the interval of the percent over blocks",
             run=several[0].name,
@@ -279,9 +285,9 @@ def _notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]
         yield doc.Paragraph(text, "muted")
 
 
-def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]:
+def _across_runs(compared: Sequence[Compared], contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield a table of each; none where there is nothing for it."""
-    if found.is_paired:
+    if contrasts.is_paired:
         return
     if rows := list(_next_rows(compared)):
         columns: tuple[doc.Column, ...] = (
@@ -290,21 +296,23 @@ def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc
             doc.Column("sessions", msg("sessions\nper side"), is_number=True),
             doc.Column(
                 "percent",
-                msg("percent of {baseline}", baseline=found.baseline.name),
+                msg("percent of {baseline}", baseline=contrasts.baseline.name),
                 is_number=True,
             ),
             doc.Column(
                 "next",
-                msg("the next sessions,\n{level}", level=doc.Share(found.confidence, "declared")),
+                msg(
+                    "the next sessions,\n{level}", level=doc.Share(contrasts.confidence, "declared")
+                ),
             ),
         )
         yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
     if rows := list(_relative_rows(compared)):
-        interval = _interval_title(found, [each.relative for each in compared])
+        interval = _interval_title(contrasts, [each.relative for each in compared])
         title = msg(
             "percent of {run}, both relative\nto {baseline} [{interval}]",
-            run=found.baseline.name,
-            baseline=found.common_baseline,
+            run=contrasts.baseline.name,
+            baseline=contrasts.common_baseline,
             interval=interval,
         )
         columns = (
@@ -314,9 +322,9 @@ def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc
         )
         note = msg(
             "Effects common to a platform and to {baseline} cancel.",
-            baseline=found.common_baseline,
+            baseline=contrasts.common_baseline,
         )
-        title = msg("Relative to {baseline}", baseline=found.common_baseline)
+        title = msg("Relative to {baseline}", baseline=contrasts.common_baseline)
         yield _titled_table(title, "ratio-of-ratios", columns, rows, doc.Paragraph(note, "muted"))
 
 
@@ -355,43 +363,43 @@ def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
             )
 
 
-def _platform_and_metric(each: Compared) -> tuple[doc.Inline, doc.Inline]:
-    name = joined([each.section.name, doc.Factor(levels_of(each.levels)) if each.levels else ""])
-    return shared.platform_of(each.treatment.platform), name
+def _platform_and_metric(pair: Compared) -> tuple[doc.Inline, doc.Inline]:
+    name = joined([pair.section.name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""])
+    return shared.platform_of(pair.treatment.platform), name
 
 
-def answer_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
+def answer_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
     """Yield the sentence. shown: of the comparisons."""
     if shown:
-        words = words_of([_judged(each, found) for each in shown], found.baseline.text)
+        words = words_of([_judged(each, contrasts) for each in shown], contrasts.baseline.text)
         answer = msg(
             "{treatment} against {baseline}: {parts}.",
             parts=words,
-            treatment=found.treatment.text,
-            baseline=found.baseline.text,
+            treatment=contrasts.treatment.text,
+            baseline=contrasts.baseline.text,
         )
         yield doc.Paragraph(styled(answer, "strong"))
 
 
-def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
+def _judged(pair: Compared, contrasts: Contrasts) -> SpokenComparison:
     """`iperf3 direction=send`; of runs `podman on iperf3`."""
-    name: doc.Inline = shared.name_of(each.section, (other.section for other in found.compared))
-    name = joined([name, doc.Factor(levels_of(each.levels)) if each.levels else ""], " ")
-    if found.treatment.is_run:
+    name: doc.Inline = shared.name_of(pair.section, (other.section for other in contrasts.compared))
+    name = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
+    if contrasts.treatment.is_run:
         name = msg(
             "{platforms} on {name}",
-            platforms=shared.platform_of(each.treatment.platform),
+            platforms=shared.platform_of(pair.treatment.platform),
             name=name,
         )
-    return SpokenComparison(name, each.section, _row(each))
+    return SpokenComparison(name, pair.section, _row(pair))
 
 
-def _row(each: Compared) -> Row:
+def _row(pair: Compared) -> Row:
     """Return the treatment with the ratio of these two sides."""
-    return replace(each.treatment, ratio=each.ratio, verdict=each.verdict, reason=each.reason)
+    return replace(pair.treatment, ratio=pair.ratio, verdict=pair.verdict, reason=pair.reason)
 
 
-def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
+def next_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
     """Yield what would decide: blocks within a run, sessions across runs."""
     undecided = [
         each
@@ -400,7 +408,7 @@ def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
     ]
     if not undecided:
         return
-    if not found.is_paired:
+    if not contrasts.is_paired:
         text = msg("Next: only more sessions would decide.")
         if any(each.verdict is None for each in undecided):
             text = msg(
@@ -408,7 +416,7 @@ def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
             )
         yield doc.Paragraph(text)
         return
-    analysis = found.treatment.analysis
+    analysis = contrasts.treatment.analysis
     rows = [
         UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
         for each in undecided

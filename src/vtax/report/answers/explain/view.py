@@ -68,7 +68,7 @@ def document(source: Source, options: Options) -> doc.Document:
 
 
 def document_of(
-    found: Sequence[Explained],
+    explanations: Sequence[Explained],
     differing: Sequence[Suspect],
     analysis: Analysis,
     *,
@@ -89,35 +89,35 @@ def document_of(
         "not_counted": missing,
         "facts": list(differing),
         "anatomies": list(apart),
-        "contrasts": list(found),
+        "contrasts": list(explanations),
     }
     facts = _facts(differing, analysis, is_full=is_full)
     if apart:
         shown = joined([styled(command, "code") for command in apart[: None if is_full else 1]])
         facts.append(doc.Paragraph(msg("Mechanism by mechanism: {commands}", commands=shown)))
-    if not found and facts:
+    if not explanations and facts:
         text = msg("nothing was counted around the trials that differ")
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
-    if not found:
+    if not explanations:
         text = msg(
             "every contrast that has a verdict is equivalent: there is no difference to explain"
         )
         if has_contrasts:
             text = msg("nothing was counted around the trials that differ")
         return doc.empty_document(VIEW.title, text, data)
-    if not is_full and all(_blocks(each) < _FEWEST for each in found):
+    if not is_full and all(_blocks(each) < _FEWEST for each in explanations):
         text = msg("One block has no interval: which counters differ is not known.")
         nothing: doc.Inline = "" if facts else text
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text)), data=data, nothing=nothing)
     parts: list[doc.Part] = [*facts]
-    for explained_contrast in found:
+    for explained_contrast in explanations:
         if explained_contrast.moved:
             if is_report:
                 parts.append(_likeliest(explained_contrast, analysis.baseline))
             else:
                 parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
-    parts += _grown_with_time(found, is_full=is_full)
-    without = [each for each in found if not each.moved]
+    parts += _grown_with_time(explanations, is_full=is_full)
+    without = [each for each in explanations if not each.moved]
     parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
     ending: list[doc.Part] = [
         doc.Paragraph(
@@ -134,8 +134,8 @@ def document_of(
     return doc.Document(VIEW.title, (*parts, *ending), data=data)
 
 
-def _blocks(found: Explained) -> int:
-    return found.row.ratio.n_blocks if found.row.ratio else 0
+def _blocks(explanation: Explained) -> int:
+    return explanation.row.ratio.n_blocks if explanation.row.ratio else 0
 
 
 def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -> list[doc.Part]:
@@ -163,9 +163,9 @@ def _fact(suspect: Suspect, analysis: Analysis, *, is_full: bool) -> list[doc.In
     return [joined(items[:2], "; "), *items[2:]]
 
 
-def _grown_with_time(found: Sequence[Explained], *, is_full: bool) -> list[doc.Part]:
+def _grown_with_time(explanations: Sequence[Explained], *, is_full: bool) -> list[doc.Part]:
     """Return one line for what grew with the running time in any comparison: it has no cause of its own."""
-    names = dict.fromkeys(each.words for contrast in found for each in contrast.with_time)
+    names = dict.fromkeys(each.words for contrast in explanations for each in contrast.with_time)
     if not names:
         return []
     text = plural(
@@ -178,30 +178,32 @@ def _grown_with_time(found: Sequence[Explained], *, is_full: bool) -> list[doc.P
 
 
 def _without_finding(
-    found: Sequence[Explained], baseline: str, *, is_full: bool, is_report: bool
+    explanations: Sequence[Explained], baseline: str, *, is_full: bool, is_report: bool
 ) -> list[doc.Part]:
     """All contrasts without a finding on demand, so that they hide none that has one; in a report their names."""
-    if not found:
+    if not explanations:
         return []
-    if any(each.with_time for each in found):
+    if any(each.with_time for each in explanations):
         title = plural(
             "{count} comparison in which no counter moved but with the running time",
             "{count} comparisons in which no counter moved but with the running time",
-            len(found),
+            len(explanations),
         )
     else:
         title = plural(
             "{count} comparison in which no counter moved",
             "{count} comparisons in which no counter moved",
-            len(found),
+            len(explanations),
         )
     if is_report:
-        names = listed(first_of([_title(each) for each in found], _NAMED))
+        names = listed(first_of([_title(each) for each in explanations], _NAMED))
         return [doc.Bullets((joined([title, names], ": "),), "unmoved")]
-    plain = [each for each in found if not (each.one_sided or each.silent)]
+    plain = [each for each in explanations if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
     more = [
-        _section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent
+        _section(each, baseline, is_full=is_full)
+        for each in explanations
+        if each.one_sided or each.silent
     ]
     return [
         doc.Titled(
@@ -210,67 +212,81 @@ def _without_finding(
     ]
 
 
-def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
-    parts = tuple(_parts(found, baseline, is_full=is_full))
-    return doc.Titled(_title(found), parts, subtitle=_difference(found, baseline))
+def _section(explanation: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
+    parts = tuple(_parts(explanation, baseline, is_full=is_full))
+    return doc.Titled(_title(explanation), parts, subtitle=_difference(explanation, baseline))
 
 
-def _likeliest(found: Explained, baseline: str) -> doc.Titled:
+def _likeliest(explanation: Explained, baseline: str) -> doc.Titled:
     """Return the counters of a comparison that moved most; the rest is counted."""
-    shown = found.moved[:_OF_REPORT]
-    parts: list[doc.Part] = [_table(shown, found, baseline), *_more_moved(found, len(shown))]
-    return doc.Titled(_title(found), tuple(parts), subtitle=_difference(found, baseline))
-
-
-def _title(found: Explained) -> doc.Inline:
-    levels = doc.Factor(levels_of(found.point.levels)) if found.point.levels else ""
-    return joined(
-        [shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · "
+    shown = explanation.moved[:_OF_REPORT]
+    parts: list[doc.Part] = [
+        _table(shown, explanation, baseline),
+        *_more_moved(explanation, len(shown)),
+    ]
+    return doc.Titled(
+        _title(explanation), tuple(parts), subtitle=_difference(explanation, baseline)
     )
 
 
-def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
-    moved = found.moved
+def _title(explanation: Explained) -> doc.Inline:
+    levels = doc.Factor(levels_of(explanation.point.levels)) if explanation.point.levels else ""
+    return joined(
+        [
+            shared.title_of(explanation.section),
+            shared.platform_of(explanation.row.platform),
+            levels,
+        ],
+        " · ",
+    )
+
+
+def _parts(explanation: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
+    moved = explanation.moved
     shown = moved if is_full else moved[:_BRIEF]
     parts: list[doc.Part] = []
-    if not (moved or found.silent):
-        parts.append(doc.Paragraph(_nothing_moved(found)))
+    if not (moved or explanation.silent):
+        parts.append(doc.Paragraph(_nothing_moved(explanation)))
     if shown:
-        parts.append(_table(shown, found, baseline))
-    return [*parts, *_more_moved(found, len(shown)), *_set_apart(found, is_full=is_full)]
+        parts.append(_table(shown, explanation, baseline))
+    return [
+        *parts,
+        *_more_moved(explanation, len(shown)),
+        *_set_apart(explanation, is_full=is_full),
+    ]
 
 
-def _more_moved(found: Explained, shown: int) -> list[doc.Part]:
+def _more_moved(explanation: Explained, shown: int) -> list[doc.Part]:
     """Return how many counters moved beside those that are shown."""
-    more = len(found.moved) - shown
+    more = len(explanation.moved) - shown
     if more <= 0:
         return []
     text = plural("{count} more counter moved.", "{count} more counters moved.", more)
     return [doc.Paragraph(text, "muted")]
 
 
-def _nothing_moved(found: Explained) -> doc.Inline:
-    if found.with_time:
+def _nothing_moved(explanation: Explained) -> doc.Inline:
+    if explanation.with_time:
         return plural(
             "{count} counter only grew with the running time.",
             "{count} counters only grew with the running time.",
-            len(found.with_time),
+            len(explanation.with_time),
         )
-    blocks = _blocks(found)
+    blocks = _blocks(explanation)
     if blocks < _FEWEST:
         return msg(
             "One block has no interval: which of {family} counters differ is not known.",
-            family=doc.Count(len(found.compared)),
+            family=doc.Count(len(explanation.compared)),
         )
-    family = doc.Count(len(found.compared))
-    if found.is_narrow and not found.one_sided:
+    family = doc.Count(len(explanation.compared))
+    if explanation.is_narrow and not explanation.one_sided:
         return plural(
             "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
             "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 100 %.",
             blocks,
             family=family,
         )
-    if not found.compared:
+    if not explanation.compared:
         return msg("No counter exists on both platforms in every block.")
     return plural(
         "No difference was found among {family} counters after {count} block. To be found, half of them would have "
@@ -279,15 +295,15 @@ def _nothing_moved(found: Explained) -> doc.Inline:
         "had to change by a factor above {factor}.",
         blocks,
         family=family,
-        factor=doc.Number(min(found.detectable, _LARGEST_FACTOR), 3),
+        factor=doc.Number(min(explanation.detectable, _LARGEST_FACTOR), 3),
     )
 
 
-def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
+def _set_apart(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that are only named, since they may not be counted. Then those of one side."""
     parts: list[doc.Part] = []
-    if found.silent:
-        names = [each.words for each in found.silent]
+    if explanation.silent:
+        names = [each.words for each in explanation.silent]
         text = plural(
             "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
             "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
@@ -295,19 +311,19 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
             names=listed(first_of(names, len(names) if is_full else _NAMED)),
         )
         parts.append(doc.Paragraph(text, "muted"))
-    return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
+    return parts + (_alone(explanation, is_full=is_full) if explanation.one_sided else [])
 
 
-def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
+def _alone(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
-    count = len(found.one_sided)
-    shown = found.one_sided if is_full else found.one_sided[:_NAMED]
-    sides = {found.row.platform.name: shared.platform_of(found.row.platform)}
+    count = len(explanation.one_sided)
+    shown = explanation.one_sided if is_full else explanation.one_sided[:_NAMED]
+    sides = {explanation.row.platform.name: shared.platform_of(explanation.row.platform)}
     columns = (
         doc.Column("counter", msg("counter")),
         doc.Column("unit", msg("unit")),
         doc.Column("platform", msg("platform")),
-        doc.Column("value", _unit(found.work), is_number=True),
+        doc.Column("value", _unit(explanation.work), is_number=True),
     )
     rows = [
         (
@@ -319,7 +335,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
         for each in shown
         for scale in [_scale_of(each.counter, each.value)]
     ]
-    key = f"{found.section.name} {found.row.cell.key} one_sided"
+    key = f"{explanation.section.name} {explanation.row.cell.key} one_sided"
     parts: list[doc.Part] = [
         doc.Paragraph(
             plural(
@@ -341,21 +357,23 @@ def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
     return parts
 
 
-def _difference(found: Explained, baseline: str) -> doc.Inline:
+def _difference(explanation: Explained, baseline: str) -> doc.Inline:
     """Say what is to be explained: the verdict with the ratio of the metric."""
-    assert found.row.ratio is not None
-    assert found.row.verdict is not None
+    assert explanation.row.ratio is not None
+    assert explanation.row.verdict is not None
     return msg(
         "{verdict}, {metric}: {share}",
-        verdict=shared.verdict_of(found.row.verdict, found.row.ratio, found.section),
-        metric=shared.metric_of(found.section),
-        share=shared.relative_of(found.row.ratio, found.section, baseline),
+        verdict=shared.verdict_of(
+            explanation.row.verdict, explanation.row.ratio, explanation.section
+        ),
+        metric=shared.metric_of(explanation.section),
+        share=shared.relative_of(explanation.row.ratio, explanation.section, baseline),
     )
 
 
-def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> doc.Table:
+def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: str) -> doc.Table:
     has_seconds = any(each.per_second is not None for each in shown)
-    per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
+    per, treatment = _unit(explanation.work), shared.platform_of(explanation.row.platform)
     of_baseline = msg("{platform}\n{per}", platform=baseline, per=per)
     of_treatment = msg("{platform}\n{per}", platform=treatment, per=per)
     columns = [
@@ -381,7 +399,10 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
         for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
     ]
     return doc.table_of(
-        columns, rows, key=f"{found.section.name} {found.row.cell.key}", label=msg("counters")
+        columns,
+        rows,
+        key=f"{explanation.section.name} {explanation.row.cell.key}",
+        label=msg("counters"),
     )
 
 
@@ -391,10 +412,10 @@ def _scale_of(counter: Counter, *values: float) -> doc.Scale:
     return scale if scale.divisor != 1.0 else doc.Scale(counter.unit)
 
 
-def _seconds(each: ComparedCounter) -> doc.Inline:
-    if each.per_second is None:
+def _seconds(counter: ComparedCounter) -> doc.Inline:
+    if counter.per_second is None:
         return doc.Nothing()
-    return doc.Relative(each.per_second.estimate, is_of="amount")
+    return doc.Relative(counter.per_second.estimate, is_of="amount")
 
 
 def _unit(work: str) -> doc.Inline:

@@ -103,27 +103,27 @@ def _after_change(
     )
 
 
-def _pair(each: ChangeEffect, analysis: Analysis) -> Compared:
-    cell = (Cell(analysis, each.section, each.row),)
-    return Compared(each.section, each.levels, each.row, each.row, (cell, cell))
+def _pair(effect: ChangeEffect, analysis: Analysis) -> Compared:
+    cell = (Cell(analysis, effect.section, effect.row),)
+    return Compared(effect.section, effect.levels, effect.row, effect.row, (cell, cell))
 
 
-def _p_values(each: ChangeEffect, margin: float) -> tuple[float, float]:
+def _p_values(effect: ChangeEffect, margin: float) -> tuple[float, float]:
     """Return (p that the effect is within the margin, p that it is beyond it)."""
     lowest, highest = edges(margin)
-    is_rate = each.section.better == "higher"
+    is_rate = effect.section.better == "higher"
     limit = math.log(lowest if is_rate else highest)
-    p_value, is_above = p_of_limit(*each.shifts, limit)
+    p_value, is_above = p_of_limit(*effect.shifts, limit)
     return (p_value, 1.0) if is_above == is_rate else (1.0, p_value)
 
 
-def _checked(pair: Compared, each: ChangeEffect, step: HolmStep, alpha: float) -> Checked:
+def _checked(pair: Compared, effect: ChangeEffect, step: HolmStep, alpha: float) -> Checked:
     outcome: Outcome = "undecided"
     if step.p_inside <= alpha:
         outcome = "passed"
     elif step.p_outside <= alpha:
         outcome = "costs-more" if pair.section.metric.role == "cost" else "slower"
-    return Checked(pair, outcome, _ratio(each.effect), step.p_outside, step.p_inside)
+    return Checked(pair, outcome, _ratio(effect.effect), step.p_outside, step.p_inside)
 
 
 def _ratio(effect: Effect) -> Ratio:

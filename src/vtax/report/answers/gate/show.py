@@ -71,50 +71,50 @@ _CASES: Mapping[Kind, Any] = {
 """Kind of a comparison -> outcome of its case; of others an error where they end the command, else skipped."""
 
 
-def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
+def document_of(checks: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
     """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
     reports."""
-    parts: list[doc.Part] = [_summary(found)]
-    if found.compared:
+    parts: list[doc.Part] = [_summary(checks)]
+    if checks.compared:
         title = msg("Comparisons")
-        parts.append(doc.Titled(title, (_table(found), *_below(found)), key="comparisons"))
-    warnings = _warnings(found)
+        parts.append(doc.Titled(title, (_table(checks), *_below(checks)), key="comparisons"))
+    warnings = _warnings(checks)
     parts += shared.warnings_part(warnings)
-    names = found.against.names if found.against else (found.analysis.name,)
+    names = checks.against.names if checks.against else (checks.analysis.name,)
     suite = doc.Suite(
         f"vtax compare {' '.join(names)}",
-        found.analysis.started_at,
-        tuple(_cases(found, seconds or {})),
-        _properties(found),
+        checks.analysis.started_at,
+        tuple(_cases(checks, seconds or {})),
+        _properties(checks),
     )
     return doc.Document(
         msg("Check"),
         tuple(parts),
-        (_lead(found),),
-        data={**values_of(found), "warnings": warnings},
+        (_lead(checks),),
+        data={**values_of(checks), "warnings": warnings},
         suite=suite,
     )
 
 
-def _lead(found: Checks) -> doc.Inline:
-    if not found.margins:
-        return msg("{run}: fails where a host lies apart", run=found.analysis.name)
+def _lead(checks: Checks) -> doc.Inline:
+    if not checks.margins:
+        return msg("{run}: fails where a host lies apart", run=checks.analysis.name)
     data: dict[str, doc.Inline] = {
-        "families": listed(map(doc.Count, found.families)),
-        "run": found.analysis.name,
-        "treatments": joined(found.treatments),
-        "limits": _limits(found),
+        "families": listed(map(doc.Count, checks.families)),
+        "run": checks.analysis.name,
+        "treatments": joined(checks.treatments),
+        "limits": _limits(checks),
     }
-    if found.change:
+    if checks.change:
         return msg(
             "{run}: {treatments} after {change}, against before; fails {limits}; Holm-corrected over all "
             "comparisons of a metric ({families})",
             **data,
-            change=found.change.title,
+            change=checks.change.title,
         )
-    data["baseline"] = found.baseline
-    if found.against:
-        data["run"], data["other"] = found.against.names
+    data["baseline"] = checks.baseline
+    if checks.against:
+        data["run"], data["other"] = checks.against.names
         return msg(
             "{run} against {other}: {treatments}, each relative to {baseline}; fails {limits}; Holm-corrected "
             "over all comparisons of a metric ({families})",
@@ -127,42 +127,42 @@ def _lead(found: Checks) -> doc.Inline:
     )
 
 
-def _limits(found: Checks) -> doc.Inline:
+def _limits(checks: Checks) -> doc.Inline:
     """`above a loss of 5 % or above 5 % more in cost`: where the check fails."""
-    limits = [_beyond(quantity, found) for quantity in found.margins]
+    limits = [_beyond(quantity, checks) for quantity in checks.margins]
     return (
         limits[0] if len(limits) == 1 else msg("{one} or {other}", one=limits[0], other=limits[1])
     )
 
 
-def _beyond(quantity: Quantity, found: Checks) -> doc.Inline:
+def _beyond(quantity: Quantity, checks: Checks) -> doc.Inline:
     """Return where comparisons of a quantity fail."""
-    limit = _limit(quantity, found)
+    limit = _limit(quantity, checks)
     if quantity == "speed":
         return msg("above a loss of {limit}", limit=limit)
     return msg("above {limit} more in cost", limit=limit)
 
 
-def _limit(quantity: Quantity, found: Checks) -> doc.Inline:
+def _limit(quantity: Quantity, checks: Checks) -> doc.Inline:
     """Return the loss above which comparisons of a quantity fail; a range where benchmarks differ."""
-    margins = [each.margin for each in found.compared if each.margin and each.quantity == quantity]
-    given = found.margins[quantity]
+    margins = [each.margin for each in checks.compared if each.margin and each.quantity == quantity]
+    given = checks.margins[quantity]
     low = doc.Share(min(margins, default=given), "declared")
     high = doc.Share(max(margins, default=given), "declared")
     return low if low == high else doc.Range(low, high)
 
 
-def _summary(found: Checks) -> doc.Titled:
+def _summary(checks: Checks) -> doc.Titled:
     """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
     the reasons."""
-    status = found.status
+    status = checks.status
     reasons: list[doc.Inline] = []
     others: list[doc.Inline] = []
     for outcome, its_status in STATUS_OF.items():
         if its_status == status:
-            reasons += _said(outcome, found)
+            reasons += _said(outcome, checks)
         elif outcome != "not-tested":
-            others += _said(outcome, found)
+            others += _said(outcome, checks)
     ending = {
         "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
         "blind": msg("The check is too noisy: {reasons}.", reasons=joined(reasons, "; ")),
@@ -170,34 +170,34 @@ def _summary(found: Checks) -> doc.Titled:
         "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
     }[status]
     parts: list[doc.Part] = [doc.Bullets(tuple(others))] if others else []
-    untested = tuple(_untested(found))
+    untested = tuple(_untested(checks))
     if untested:
         parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(untested),)))
-    for each in found.below_sight:
+    for each in checks.below_sight:
         text = plural(
             "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
             "({run}, the baseline against itself)",
             "a margin of {margin} is below what this host can see with {count} blocks of {benchmark}: it sees {sees} "
             "({run}, the baseline against itself)",
             each.blocks,
-            margin=doc.Share(found.margins["speed"], "declared"),
+            margin=doc.Share(checks.margins["speed"], "declared"),
             benchmark=each.benchmark,
             sees=doc.Share(each.sees),
             run=each.run,
         )
         parts.append(doc.Paragraph(text, "caution"))
-    parts += [doc.Paragraph(text, "caution") for text in _could_have_shown(found)]
+    parts += [doc.Paragraph(text, "caution") for text in _could_have_shown(checks)]
     role: Role = ""
     if status != "passed":
-        role = "error" if found.exit_status else "caution"
+        role = "error" if checks.exit_status else "caution"
     parts.append(doc.Paragraph(styled(ending, "strong"), role))
     return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
 
 
-def _could_have_shown(found: Checks) -> Iterator[doc.Inline]:
+def _could_have_shown(checks: Checks) -> Iterator[doc.Inline]:
     """Yield the smallest slowdowns that undecided comparisons could have shown, where no --detect asks for one."""
-    undecided = [each for each in found.compared if each.outcome == "undecided"]
-    if found.detect is not None or not undecided:
+    undecided = [each for each in checks.compared if each.outcome == "undecided"]
+    if checks.detect is not None or not undecided:
         return
     seen = sorted(each.detectable for each in undecided if each.detectable is not None)
     if not seen:
@@ -226,17 +226,17 @@ def _could_have_shown(found: Checks) -> Iterator[doc.Inline]:
         )
 
 
-def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
+def _said(outcome: str, checks: Checks) -> Iterator[doc.Inline]:
     """Yield how many comparisons have an outcome, and where the worst of them is."""
     if outcome == "not-tested":
-        if found.not_tested:
+        if checks.not_tested:
             untested = plural(
-                "{count} was not tested", "{count} were not tested", len(found.not_tested)
+                "{count} was not tested", "{count} were not tested", len(checks.not_tested)
             )
-            yield joined([untested, _counts(each.platform for each in found.not_tested)], ": ")
+            yield joined([untested, _counts(each.platform for each in checks.not_tested)], ": ")
         return
-    if outcome in ("odd-host", "passed") and found.hosts:
-        names = [each.host for each in found.hosts if each.outcome == outcome]
+    if outcome in ("odd-host", "passed") and checks.hosts:
+        names = [each.host for each in checks.hosts if each.outcome == outcome]
         if outcome == "odd-host" and names:
             apart = plural("{count} host lies apart", "{count} hosts lie apart", len(names))
             yield joined([apart, joined(first_of(names, _MAX_NAMED))], ": ")
@@ -244,32 +244,32 @@ def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
             yield plural(
                 "{count} host lies with the others", "{count} hosts lie with the others", len(names)
             )
-    these: Sequence[Checked] = [each for each in found.compared if each.outcome == outcome]
+    these: Sequence[Checked] = [each for each in checks.compared if each.outcome == outcome]
     if outcome == "blind":
-        these = found.blind
-    for quantity in found.margins:
+        these = checks.blind
+    for quantity in checks.margins:
         of_quantity = [each for each in these if each.quantity == quantity]
         if of_quantity:
-            text = _counted(outcome, quantity, len(of_quantity), found)
-            where = "" if outcome == "passed" else _where(of_quantity, found)
+            text = _counted(outcome, quantity, len(of_quantity), checks)
+            where = "" if outcome == "passed" else _where(of_quantity, checks)
             yield joined([text, where], ": ")
 
 
-def _untested(found: Checks) -> Iterator[doc.Inline]:
+def _untested(checks: Checks) -> Iterator[doc.Inline]:
     """`kvm-virtio: REASON; hint`: platforms and benchmarks, each reason once."""
     reasons: dict[str, tuple[doc.Inline, list[doc.Inline]]] = {}
-    for each in found.not_tested:
+    for each in checks.not_tested:
         why = _why(each)
         reasons.setdefault(repr(why), (why, []))[1].append(joined([each.platform, each.label], " "))
     for why, names in reasons.values():
         yield joined([joined(first_of(names, _MAX_NAMED)), why], ": ")
 
 
-def _where(these: Sequence[Checked], found: Checks) -> doc.Inline:
+def _where(these: Sequence[Checked], checks: Checks) -> doc.Inline:
     """`iperf3 (2), dd; worst qemu-tcg (emulated) on dd: 36 % [32, 41]`; of a single one where and how much."""
     worst = min(these, key=lambda each: each.efficiency.low if each.efficiency else 0.0)
     pair = worst.pair
-    alike = [each.pair.section for each in found.compared if each.quantity == worst.quantity]
+    alike = [each.pair.section for each in checks.compared if each.quantity == worst.quantity]
     name = shared.name_of(pair.section, alike)
     place = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
     of_worst: doc.Inline = msg(
@@ -292,10 +292,10 @@ def _counts(names: Iterable[str]) -> doc.Inline:
     return joined(first_of(texts, _MAX_NAMED))
 
 
-def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc.Inline:
+def _counted(outcome: str, quantity: Quantity, count: int, checks: Checks) -> doc.Inline:
     """Return how many comparisons of a quantity have an outcome."""
     of_cost = quantity == "cost"
-    beyond = _beyond(quantity, found)
+    beyond = _beyond(quantity, checks)
     if outcome == "slower":
         return plural(
             "{count} comparison is slower, {beyond}",
@@ -320,13 +320,13 @@ def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc
                 "{count} comparison could not have shown a rise of its cost to {share}",
                 "{count} comparisons could not have shown a rise of their cost to {share}",
                 count,
-                share=doc.Relative(1 + (found.detect or 0.0), is_of="amount"),
+                share=doc.Relative(1 + (checks.detect or 0.0), is_of="amount"),
             )
         return plural(
             "{count} comparison could not have shown a fall to {share}",
             "{count} comparisons could not have shown a fall to {share}",
             count,
-            share=doc.Relative(1 - (found.detect or 0.0), is_of="amount"),
+            share=doc.Relative(1 - (checks.detect or 0.0), is_of="amount"),
         )
     if outcome == "undecided":
         if of_cost:
@@ -336,7 +336,7 @@ def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc
                 count,
             )
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
-    limit = _limit(quantity, found)
+    limit = _limit(quantity, checks)
     if of_cost:
         return plural(
             "{count} comparison costs at most {limit} more",
@@ -352,120 +352,130 @@ def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc
     )
 
 
-def _what(each: Checked) -> doc.Inline:
-    levels = each.pair.levels
+def _what(comparison: Checked) -> doc.Inline:
+    levels = comparison.pair.levels
     return joined(
-        [shared.title_of(each.pair.section), doc.Factor(levels_of(levels)) if levels else ""]
+        [shared.title_of(comparison.pair.section), doc.Factor(levels_of(levels)) if levels else ""]
     )
 
 
-def _table(found: Checks) -> doc.Table:
+def _table(checks: Checks) -> doc.Table:
     columns = (
         shared.PLATFORM,
         doc.Column("comparison", msg("comparison"), wraps=True),
         doc.Column(
-            "percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True
+            "percent",
+            shared.percent_title(_hundred(checks), _interval_title(checks)),
+            is_number=True,
         ),
         doc.Column("detectable", msg("detectable\nfrom"), is_number=True),
         doc.Column("outcome", msg("outcome"), wraps=True),
     )
-    rows = [_row(each) for each in found.compared]
+    rows = [_row(each) for each in checks.compared]
     return doc.table_of(columns, rows, key="comparisons", label=msg("comparisons of the check"))
 
 
-def _hundred(found: Checks) -> doc.Inline:
+def _hundred(checks: Checks) -> doc.Inline:
     """Return what is 100 % in the table."""
-    return found.against.names[1] if found.against else found.baseline
+    return checks.against.names[1] if checks.against else checks.baseline
 
 
-def _interval_title(found: Checks) -> doc.Inline:
+def _interval_title(checks: Checks) -> doc.Inline:
     """Name intervals that say nothing of another session."""
-    if found.against and found.against.is_of_one_session:
-        return msg("{level} interval of these sessions", level=found.analysis.level)
-    return msg("{level} interval", level=found.analysis.level)
+    if checks.against and checks.against.is_of_one_session:
+        return msg("{level} interval of these sessions", level=checks.analysis.level)
+    return msg("{level} interval", level=checks.analysis.level)
 
 
-def _row(each: Checked) -> doc.TableRow:
+def _row(comparison: Checked) -> doc.TableRow:
     detectable: doc.Inline = doc.Nothing()
-    if each.detectable is not None:
-        detectable = _seen(each, each.detectable)
-    platform = shared.platform_of(each.pair.treatment.platform)
-    word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
-    outcome = joined([word, *_reason(each), *_needed(each)])
+    if comparison.detectable is not None:
+        detectable = _seen(comparison, comparison.detectable)
+    platform = shared.platform_of(comparison.pair.treatment.platform)
+    word = styled(_OUTCOMES[comparison.outcome], _ROLES.get(comparison.outcome, ""))
+    outcome = joined([word, *_reason(comparison), *_needed(comparison)])
     return doc.TableRow(
-        (platform, _what(each), styled(_share(each), "strong"), detectable, outcome)
+        (platform, _what(comparison), styled(_share(comparison), "strong"), detectable, outcome)
     )
 
 
-def _reason(each: Checked) -> Iterator[doc.Inline]:
+def _reason(comparison: Checked) -> Iterator[doc.Inline]:
     """Yield why there is no result, or, in short, no word that the interval supports."""
-    for reason in each.reasons[:1]:
-        if each.outcome == "no-result":
+    for reason in comparison.reasons[:1]:
+        if comparison.outcome == "no-result":
             yield reason
         elif isinstance(reason, Note) and reason.code in _SHORT:
             yield _SHORT[reason.code]
 
 
-def _needed(each: Checked) -> Iterator[doc.Inline]:
+def _needed(comparison: Checked) -> Iterator[doc.Inline]:
     """Yield how many further blocks decide an undecided comparison, or that noise hides it."""
-    if each.outcome != "undecided" or each.ratio is None or each.ratio.n_sessions > 1:
+    if (
+        comparison.outcome != "undecided"
+        or comparison.ratio is None
+        or comparison.ratio.n_sessions > 1
+    ):
         return
-    if each.blocks_needed_low is not None and each.blocks_needed:
-        yield more_blocks(each.blocks_needed_low, each.blocks_needed)
-    elif each.noise is not None and not each.reasons:
+    if comparison.blocks_needed_low is not None and comparison.blocks_needed:
+        yield more_blocks(comparison.blocks_needed_low, comparison.blocks_needed)
+    elif comparison.noise is not None and not comparison.reasons:
         yield msg("too noisy")
 
 
-def _share(each: Checked) -> doc.Inline:
-    return shared.relative_of(each.ratio, each.pair.section) if each.ratio else doc.Nothing()
+def _share(comparison: Checked) -> doc.Inline:
+    return (
+        shared.relative_of(comparison.ratio, comparison.pair.section)
+        if comparison.ratio
+        else doc.Nothing()
+    )
 
 
-def _seen(each: Checked, difference: float) -> doc.Relative:
+def _seen(comparison: Checked, difference: float) -> doc.Relative:
     """Return what share of the baseline a comparison has with a slowdown, or with an extra cost."""
-    change = difference if each.quantity == "cost" else -difference
+    change = difference if comparison.quantity == "cost" else -difference
     return doc.Relative(1 + change, is_of="amount")
 
 
-def _why(each: NotTested) -> doc.Inline:
-    return joined([each.reason, each.hint], "; ")
+def _why(item: NotTested) -> doc.Inline:
+    return joined([item.reason, item.hint], "; ")
 
 
-def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
+def _details(comparison: Checked, checks: Checks) -> Iterator[doc.Inline]:
     """Yield why it is undecided or has no result, and what would decide it."""
-    yield from (*each.reasons, *each.assumptions, *_needed(each))
-    if each.outcome != "undecided" or each.ratio is None:
+    yield from (*comparison.reasons, *comparison.assumptions, *_needed(comparison))
+    if comparison.outcome != "undecided" or comparison.ratio is None:
         return
-    share = each.efficiency
-    if not each.reasons and share is not None and share.high < edges(each.margin)[0]:
+    share = comparison.efficiency
+    if not comparison.reasons and share is not None and share.high < edges(comparison.margin)[0]:
         yield plural(
             "its interval alone lies {beyond}, corrected for {count} comparison it does not",
             "its interval alone lies {beyond}, corrected for {count} comparisons it does not",
-            each.family,
-            beyond=_beyond(each.quantity, replace(found, compared=(each,))),
+            comparison.family,
+            beyond=_beyond(comparison.quantity, replace(checks, compared=(comparison,))),
         )
-    if found.change:
+    if checks.change:
         yield msg("only more hosts would decide")
-    elif each.ratio.n_sessions > 1:
+    elif comparison.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
-    elif found.against is not None:
+    elif checks.against is not None:
         yield msg(
             "two sessions a side or more would decide: further runs, or vtax resume --session"
         )
 
 
-def _below(found: Checks) -> Iterator[doc.Part]:
-    passed = [e.ratio.n_blocks for e in found.compared if e.ratio and e.outcome == "passed"]
+def _below(checks: Checks) -> Iterator[doc.Part]:
+    passed = [e.ratio.n_blocks for e in checks.compared if e.ratio and e.outcome == "passed"]
     for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed):
         yield doc.Paragraph(text, "muted")
-    if found.against:
-        run, other = found.against.names
+    if checks.against:
+        run, other = checks.against.names
         yield doc.Paragraph(
             msg(
                 "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
                 "platforms cancel. Slower, or costs more: the interval, corrected for all comparisons of a metric, "
                 "lies {limits}; passed: it lies on the other side; over sessions, of which each side needs two",
-                baseline=found.baseline,
-                limits=_limits(found),
+                baseline=checks.baseline,
+                limits=_limits(checks),
                 run=run,
                 other=other,
             ),
@@ -476,11 +486,11 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         msg(
             "Slower, or costs more: the interval, corrected for all comparisons of a metric, lies {limits}; passed: "
             "it lies on the other side. Detectable from: what this comparison finds with a probability of 80 %",
-            limits=_limits(found),
+            limits=_limits(checks),
         ),
         "muted",
     )
-    if not found.change:  # why words of the same comparisons are others in `vtax show`
+    if not checks.change:  # why words of the same comparisons are others in `vtax show`
         text = msg(
             "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; verdicts "
             "there are of 100 %, here of the limit",
@@ -488,54 +498,54 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         yield doc.Paragraph(text, "muted")
 
 
-def _warnings(found: Checks) -> tuple[doc.Warning, ...]:
+def _warnings(checks: Checks) -> tuple[doc.Warning, ...]:
     """About the run, then about figures."""
-    about_run = [each for each in found.analysis.warnings if not each.places]
-    if found.against:
-        for run in (*found.against.runs[1:], *found.against.others):
+    about_run = [each for each in checks.analysis.warnings if not each.places]
+    if checks.against:
+        for run in (*checks.against.runs[1:], *checks.against.others):
             for warning in run.warnings:
                 if not warning.places and warning not in about_run:
                     about_run.append(warning)
-        for text in found.against.differences:
+        for text in checks.against.differences:
             about_run.append(doc.Warning("runs-differ", "warning", {"text": text}, kind="check"))
-        if found.against.is_of_one_session:
+        if checks.against.is_of_one_session:
             about_run.insert(0, doc.Warning("session-effects", "warning", {}, kind="check"))
     given = []
-    for each in found.compared:
+    for each in checks.compared:
         if each.ratio is not None:
             notes = (*each.ratio.warnings, *each.reasons, *each.assumptions)
             given += [noted(note, _place(each)) for note in notes]
     return (*about_run, *merged(given))
 
 
-def _place(each: Checked) -> doc.WarnedPlace:
-    pair = each.pair
+def _place(comparison: Checked) -> doc.WarnedPlace:
+    pair = comparison.pair
     return place_of(pair.section, pair.section.point_of(pair.treatment), pair.treatment)
 
 
-def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
-    for each in found.compared:
+def _cases(checks: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
+    for each in checks.compared:
         duration = seconds.get(each.pair.treatment.cell.key, 0.0)
-        kind = found.kind_of(each)
+        kind = checks.kind_of(each)
         yield doc.Case(
             shared.platform_of(each.pair.treatment.platform),
             _what(each),
-            _case(kind, found),
+            _case(kind, checks),
             kind,
-            "" if each.outcome == "passed" else _finding(each, found),
+            "" if each.outcome == "passed" else _finding(each, checks),
             duration,
         )
-    for host in found.hosts:
+    for host in checks.hosts:
         yield doc.Case(
             host.host,
             msg("lies with the others"),
-            _case(host.outcome, found),
+            _case(host.outcome, checks),
             host.outcome,
             _apart(host),
         )
-    for untested in found.not_tested:
+    for untested in checks.not_tested:
         name: doc.Inline = untested.label or msg("all comparisons")
-        outcome = _case("not-tested", found)
+        outcome = _case("not-tested", checks)
         yield doc.Case(untested.platform, name, outcome, "not-tested", _why(untested))
 
 
@@ -550,37 +560,37 @@ def _apart(host: CheckedHost) -> doc.Inline:
     return joined(places, "; ")
 
 
-def _case(kind: Kind, found: Checks) -> Any:
+def _case(kind: Kind, checks: Checks) -> Any:
     """Return the outcome of a case: failures and errors are in the file where the command does not end with 0."""
-    return _CASES.get(kind, "error" if found.status_of(STATUS_OF[kind]) else "skipped")
+    return _CASES.get(kind, "error" if checks.status_of(STATUS_OF[kind]) else "skipped")
 
 
-def _finding(each: Checked, found: Checks) -> doc.Inline:
+def _finding(comparison: Checked, checks: Checks) -> doc.Inline:
     """`91.2 % of native [89.0, 93.5], fails above a loss of 5 %` as in the table, what it could see, and what would decide."""
     parts: list[doc.Inline] = []
-    if each.ratio is not None:
-        baseline = "" if found.against else found.baseline
-        share = shared.relative_of(each.ratio, each.pair.section, baseline)
-        limit = _beyond(each.quantity, found)
+    if comparison.ratio is not None:
+        baseline = "" if checks.against else checks.baseline
+        share = shared.relative_of(comparison.ratio, comparison.pair.section, baseline)
+        limit = _beyond(comparison.quantity, checks)
         parts.append(msg("{share}, fails {limit}", share=share, limit=limit))
-    if each.detectable is not None:
-        parts.append(msg("detectable from {share}", share=_seen(each, each.detectable)))
-    if found.detect is not None and each.outcome == "undecided":
-        parts.append(msg("{share} has to be", share=_seen(each, found.detect)))
-    return joined([*parts, *_details(each, found)], "; ")
+    if comparison.detectable is not None:
+        parts.append(msg("detectable from {share}", share=_seen(comparison, comparison.detectable)))
+    if checks.detect is not None and comparison.outcome == "undecided":
+        parts.append(msg("{share} has to be", share=_seen(comparison, checks.detect)))
+    return joined([*parts, *_details(comparison, checks)], "; ")
 
 
-def _properties(found: Checks) -> dict[str, doc.Inline]:
+def _properties(checks: Checks) -> dict[str, doc.Inline]:
     return {
-        "run": found.analysis.name,
-        "study": found.analysis.study,
-        "baseline": found.baseline,
+        "run": checks.analysis.name,
+        "study": checks.analysis.study,
+        "baseline": checks.baseline,
         **{
-            condition: doc.Share(found.margins[quantity], "declared")
+            condition: doc.Share(checks.margins[quantity], "declared")
             for condition, quantity in CONDITIONS.items()
-            if quantity in found.margins
+            if quantity in checks.margins
         },
-        "confidence": found.analysis.level,
-        "status": found.status,
-        "exit_status": doc.Count(found.exit_status),
+        "confidence": checks.analysis.level,
+        "status": checks.status,
+        "exit_status": doc.Count(checks.exit_status),
     }

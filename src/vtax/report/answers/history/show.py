@@ -23,17 +23,17 @@ _PERCENT = doc.Scale("%", 0.01)
 _MAX_NAMED = 8  # differences beside a change point
 
 
-def document_of(found: History) -> doc.Document:
+def document_of(history: History) -> doc.Document:
     """Return the change points first, then a chapter for every metric and point."""
     parts: list[doc.Part] = [
         doc.Titled(
             msg("Summary"),
-            (doc.Bullets(tuple(_summary(found))), *_notes(found)),
+            (doc.Bullets(tuple(_summary(history))), *_notes(history)),
             key="answer",
             role="summary",
         )
     ]
-    for number, plot in enumerate(found.plots):
+    for number, plot in enumerate(history.plots):
         notes: list[doc.Part] = []
         if plot.differences:
             text = msg(
@@ -44,30 +44,30 @@ def document_of(found: History) -> doc.Document:
         parts.append(
             doc.Titled(
                 _title(plot),
-                (*notes, *_figure(plot, found, number), _table(plot, found), *_changes(plot)),
+                (*notes, *_figure(plot, history, number), _table(plot, history), *_changes(plot)),
                 subtitle=shared.subtitle_of(plot.section),
             )
         )
-    parts += shared.warnings_part(_warnings(found))
+    parts += shared.warnings_part(_warnings(history))
     lead = plural(
         "{count} finished run, in the order of time; intervals of {level} are of each run alone",
         "{count} finished runs, in the order of time; intervals of {level} are of each run alone",
-        len(found.runs),
-        level=doc.Share(found.confidence, "declared"),
+        len(history.runs),
+        level=doc.Share(history.confidence, "declared"),
     )
-    nothing = "" if found.plots else msg("No run measured this.")
-    title = msg("History of {study}", study=found.study)
+    nothing = "" if history.plots else msg("No run measured this.")
+    title = msg("History of {study}", study=history.study)
     return doc.Document(
         title,
         tuple(parts),
         (lead,),
-        data={"schema": "vtax.history/1", **values_of(found)},
+        data={"schema": "vtax.history/1", **values_of(history)},
         nothing=nothing,
     )
 
 
-def _summary(found: History) -> Iterator[doc.Inline]:
-    changes = list(_every_change(found))
+def _summary(history: History) -> Iterator[doc.Inline]:
+    changes = list(_every_change(history))
     for plot, series, change in changes:
         what = msg(
             "{platform}, {name}: {change}",
@@ -79,8 +79,8 @@ def _summary(found: History) -> Iterator[doc.Inline]:
         if change.differences:
             why = msg("between the runs beside it: {differences}", differences=_few(change))
         yield joined([what, why, *change.warnings], "; ")
-    if not found.tested:
-        if len(found.runs) == 1:
+    if not history.tested:
+        if len(history.runs) == 1:
             yield msg(
                 "One run: a chart begins with the second, and a change point needs {fewest} runs.",
                 fewest=doc.Count(FEWEST),
@@ -93,29 +93,29 @@ def _summary(found: History) -> Iterator[doc.Inline]:
     elif not changes:
         yield msg(
             "No change point in {count} series of at least {fewest} runs.",
-            count=doc.Count(found.tested),
+            count=doc.Count(history.tested),
             fewest=doc.Count(FEWEST),
         )
 
 
-def _warnings(found: History) -> tuple[doc.Warning, ...]:
+def _warnings(history: History) -> tuple[doc.Warning, ...]:
     given = []
-    for plot, series, change in _every_change(found):
+    for plot, series, change in _every_change(history):
         levels = levels_of(plot.levels)
         place = doc.WarnedPlace(series.platform.name, plot.section.name, levels)
         given += [noted(text, place) for text in change.warnings]
     return merged(given)
 
 
-def _every_change(found: History) -> Iterator[tuple[Plot, Series, HistoryChange]]:
-    for plot in found.plots:
+def _every_change(history: History) -> Iterator[tuple[Plot, Series, HistoryChange]]:
+    for plot in history.plots:
         for series in plot.series:
             for change in series.changes:
                 yield plot, series, change
 
 
-def _notes(found: History) -> Iterator[doc.Part]:
-    if found.tested:
+def _notes(history: History) -> Iterator[doc.Part]:
+    if history.tested:
         yield doc.Paragraph(
             msg(
                 "Change points: E-divisive, permutation test; where nothing changed, the probability of one in any "
@@ -124,25 +124,25 @@ def _notes(found: History) -> Iterator[doc.Part]:
             ),
             "muted",
         )
-    if found.unfinished:
+    if history.unfinished:
         yield doc.Paragraph(
             plural(
                 "{count} run is not finished and left out: {names}.",
                 "{count} runs are not finished and left out: {names}.",
-                len(found.unfinished),
-                names=", ".join(found.unfinished),
+                len(history.unfinished),
+                names=", ".join(history.unfinished),
             ),
             "muted",
         )
-    if found.merged:
+    if history.merged:
         yield doc.Paragraph(
             msg(
                 "Merged from runs that are shown, and left out: {names}.",
-                names=", ".join(found.merged),
+                names=", ".join(history.merged),
             ),
             "muted",
         )
-    if len({run.host for run in found.runs}) > 1:
+    if len({run.host for run in history.runs}) > 1:
         yield doc.Paragraph(
             msg("The runs are of several hosts: a change may be that of the host."), "caution"
         )
@@ -205,16 +205,16 @@ def _axis(plot: Plot) -> doc.Inline:
     return msg("mean ({unit})", unit=unit) if unit else msg("mean")
 
 
-def _figure(plot: Plot, found: History, number: int) -> Iterator[doc.Part]:
+def _figure(plot: Plot, history: History, number: int) -> Iterator[doc.Part]:
     """Yield the chart, or why there is none; of a history of one run the summary says why."""
     if len({each.run.name for series in plot.series for each in series.measured}) > 1:
-        yield _chart(plot, found, number)
-    elif len(found.runs) > 1:
+        yield _chart(plot, history, number)
+    elif len(history.runs) > 1:
         yield doc.Paragraph(msg("One run measured this: a chart begins with the second."), "muted")
 
 
-def _chart(plot: Plot, found: History, number: int) -> doc.Chart:
-    level = doc.Share(found.confidence, "declared")
+def _chart(plot: Plot, history: History, number: int) -> doc.Chart:
+    level = doc.Share(history.confidence, "declared")
     panel = doc.ChartPanel(
         "", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot)
     )
@@ -258,11 +258,11 @@ def _events(plot: Plot) -> Iterator[doc.ChartEvent]:
         yield doc.ChartEvent(0, place, joined(names))
 
 
-def _table(plot: Plot, found: History) -> doc.Table:
+def _table(plot: Plot, history: History) -> doc.Table:
     """Return a group for every platform, a row for every run."""
     scale = _scale(plot)
-    interval = msg("{level} interval", level=doc.Share(found.confidence, "declared"))
-    has_hosts = len({run.host for run in found.runs}) > 1
+    interval = msg("{level} interval", level=doc.Share(history.confidence, "declared"))
+    has_hosts = len({run.host for run in history.runs}) > 1
     columns = [
         doc.Column("run", msg("run")),
         doc.Column("started", msg("started")),

@@ -173,10 +173,10 @@ def effects_of(
     return tuple(each for of in of_sections.values() for each in _adjusted(of, analysis.rule.alpha))
 
 
-def _adjusted(found: Sequence[ChangeEffect], alpha: float) -> Iterator[ChangeEffect]:
-    p_values = holm([each.effect.p_value for each in found]).tolist()
-    confidence = 1 - alpha / len(found)
-    for each, p_value in zip(found, p_values, strict=True):
+def _adjusted(effects: Sequence[ChangeEffect], alpha: float) -> Iterator[ChangeEffect]:
+    p_values = holm([each.effect.p_value for each in effects]).tolist()
+    confidence = 1 - alpha / len(effects)
+    for each, p_value in zip(effects, p_values, strict=True):
         at_once = effect_of_change(*each.shifts, confidence)
         yield replace(each, p_adjusted=p_value, at_once=at_once)
 

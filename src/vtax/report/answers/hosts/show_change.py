@@ -134,15 +134,15 @@ def _table(
         ]
     columns.append(doc.Column("p", msg("p,\nadjusted"), is_number=True))
 
-    def cells(each: ChangeEffect) -> list[doc.Inline]:
-        found: list[doc.Inline] = [shared.relative_of(each.alone, each.section)]
+    def cells(effect: ChangeEffect) -> list[doc.Inline]:
+        found: list[doc.Inline] = [shared.relative_of(effect.alone, effect.section)]
         if change.controls:
             controls: doc.Inline = doc.Nothing()
-            if each.of_controls:
-                controls = shared.relative_of(each.of_controls, each.section)
+            if effect.of_controls:
+                controls = shared.relative_of(effect.of_controls, effect.section)
             found.append(controls)
-            found.append(styled(shared.relative_of(each.effect, each.section), "strong"))
-        return [*found, doc.PValue(each.p_adjusted)]
+            found.append(styled(shared.relative_of(effect.effect, effect.section), "strong"))
+        return [*found, doc.PValue(effect.p_adjusted)]
 
     section = effects[0].section
     groups = tuple(

@@ -11,7 +11,6 @@ from typing import Any
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import HostRecord
-from vtax.report.analysis.sentences import sentence_of
 from vtax.report.analysis.values import every_row
 from vtax.report.answers.hosts.compute import logs_on, units_on
 from vtax.report.answers.hosts.fleet import Fleet
@@ -20,6 +19,7 @@ from vtax.report.answers.hosts.odd_hosts import OddHosts, OddSet, fact_with
 from vtax.report.document import first_of, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
+from vtax.report.parts.sentences import sentence_of
 from vtax.stats.checks import StatsError
 
 _FAR = 2.0  # times
@@ -229,12 +229,12 @@ def _words(effects: Sequence[ChangeEffect], alpha: float) -> doc.Inline:
     return joined(parts)
 
 
-def _word(each: ChangeEffect, count: int) -> doc.Inline:
+def _word(effect: ChangeEffect, count: int) -> doc.Inline:
     """`at least 3.1 % slower on nginx`. count: effects on the platform."""
-    section, share = each.section, shared.relative_of(each.effect, each.section)
-    performance = each.effect.efficiency(section.better).estimate
+    section, share = effect.section, shared.relative_of(effect.effect, effect.section)
+    performance = effect.effect.efficiency(section.better).estimate
     kind = "slower" if performance < 1 else "faster"
-    text = shared.bound_of(kind, (each.at_once or each.effect).loss(section.better), section)
+    text = shared.bound_of(kind, (effect.at_once or effect.effect).loss(section.better), section)
     if text == "":
         is_percent = share.is_of != "time" and 1 / _FAR <= performance <= _FAR  # else it says so
         text = msg("{share} of what it was", share=share) if is_percent else share
@@ -242,7 +242,7 @@ def _word(each: ChangeEffect, count: int) -> doc.Inline:
         text = joined([text, shared.metric_of(section)], " ")
     if count == 1:
         return text
-    place = joined([section.label, shared.levels(each.point)], " ")
+    place = joined([section.label, shared.levels(effect.point)], " ")
     return msg("{word} on {place}", word=text, place=place)
 
 

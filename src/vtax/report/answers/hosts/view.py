@@ -139,13 +139,13 @@ def _odd(odd: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
     )
 
 
-def _share(each: OddHosts) -> doc.Relative:
-    share = each.share
+def _share(finding: OddHosts) -> doc.Relative:
+    share = finding.share
     return doc.Relative(share.estimate, share.low, share.high, is_of="amount")
 
 
-def _only_there(each: OddHosts) -> doc.Inline:
-    facts = [fact_with(key, value) for key, value in each.keys]
+def _only_there(finding: OddHosts) -> doc.Inline:
+    facts = [fact_with(key, value) for key, value in finding.keys]
     return joined(first_of(facts, _MAX_ALONE), "; ") if facts else doc.Nothing()
 
 
@@ -239,15 +239,15 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
         yield doc.Titled(label, (table,))
 
 
-def _group_cells(group: HostGroup, found: GroupRatio, section: Section) -> list[doc.Inline]:
-    ratio, relative = found.ratio, found.relative
+def _group_cells(group: HostGroup, group_ratio: GroupRatio, section: Section) -> list[doc.Inline]:
+    ratio, relative = group_ratio.ratio, group_ratio.relative
     return [
         group.cpu_model,
         group.kernel,
         doc.Count(group.hosts),
         shared.relative_of(ratio, section) if ratio else doc.Nothing(),
         shared.relative_of(relative, section) if relative else doc.Nothing(),
-        doc.PValue(found.p_value) if found.p_value is not None else doc.Nothing(),
+        doc.PValue(group_ratio.p_value) if group_ratio.p_value is not None else doc.Nothing(),
     ]
 
 

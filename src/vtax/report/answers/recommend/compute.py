@@ -204,12 +204,12 @@ def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSe
     return False
 
 
-def _ratio(found: Interval) -> Interval:
+def _ratio(interval: Interval) -> Interval:
     with np.errstate(over="ignore"):
         estimate, low, high = (
-            float(np.exp(each)) for each in (found.estimate, found.low, found.high)
+            float(np.exp(each)) for each in (interval.estimate, interval.low, interval.high)
         )
-    return Interval(estimate, low, high, found.confidence)
+    return Interval(estimate, low, high, interval.confidence)
 
 
 def _contributions(

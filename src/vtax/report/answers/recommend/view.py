@@ -27,24 +27,24 @@ def document(source: Source, options: Options) -> doc.Document:
     return document_of(found)
 
 
-def document_of(found: Recommendation) -> doc.Document:
+def document_of(ranking: Recommendation) -> doc.Document:
     """Return the answer, the places, what decides between the first two, and the warnings."""
     parts: list[doc.Part] = [
-        doc.Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
-        doc.Titled(msg("Places"), (_places(found), *_notes(found)), key="places"),
+        doc.Titled(msg("Summary"), tuple(_summary(ranking)), key="answer", role="summary"),
+        doc.Titled(msg("Places"), (_places(ranking), *_notes(ranking)), key="places"),
     ]
-    if found.contributions:
+    if ranking.contributions:
         parts.append(
             doc.Titled(
-                msg("What decides"), (_contributions(found), *_switches(found)), key="decides"
+                msg("What decides"), (_contributions(ranking), *_switches(ranking)), key="decides"
             )
         )
-    parts += shared.warnings_part(found.warnings)
-    run = joined([found.analysis.name, run_line(found.analysis)], ": ")
-    return doc.Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
+    parts += shared.warnings_part(ranking.warnings)
+    run = joined([ranking.analysis.name, run_line(ranking.analysis)], ": ")
+    return doc.Document(VIEW.title, tuple(parts), (run, _weights(ranking)), data=ranking)
 
 
-def _weights(found: Recommendation) -> doc.Inline:
+def _weights(ranking: Recommendation) -> doc.Inline:
     each = [
         msg(
             "{resource} {share} ({benchmarks})",
@@ -52,10 +52,10 @@ def _weights(found: Recommendation) -> doc.Inline:
             share=doc.Share(r.share, "whole"),
             benchmarks=", ".join(r.labels),
         )
-        for r in found.resources
+        for r in ranking.resources
         if r.share
     ]
-    without = [shared.resource(r.name) for r in found.resources if not r.weight]
+    without = [shared.resource(r.name) for r in ranking.resources if not r.weight]
     text = msg("weights: {weights}", weights=joined(each))
     return joined(
         [text, msg("without weight: {resources}", resources=joined(without)) if without else ""],
@@ -63,26 +63,26 @@ def _weights(found: Recommendation) -> doc.Inline:
     )
 
 
-def _summary(found: Recommendation) -> Iterator[doc.Part]:
+def _summary(ranking: Recommendation) -> Iterator[doc.Part]:
     """Yield the answer, what was not tested, then what bears on all of it."""
-    yield from answer_line(found.analysis)
-    if found.full:
-        decides = [_decides(found)] if found.contributions else []
-        answer = joined([_choice(found), *decides, *_host_cpu(found)], "; ")
+    yield from answer_line(ranking.analysis)
+    if ranking.full:
+        decides = [_decides(ranking)] if ranking.contributions else []
+        answer = joined([_choice(ranking), *decides, *_host_cpu(ranking)], "; ")
         yield doc.Paragraph(styled(answer, "strong"))
-    items = [_unmeasured(each) for each in found.unmeasured]
+    items = [_unmeasured(each) for each in ranking.unmeasured]
     items += [
-        _could_be_first(each, found)
-        for each in found.standings
+        _could_be_first(each, ranking)
+        for each in ranking.standings
         if each.missing and each.place[0] == 1
     ]
     items += [
         msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
-        for out in found.unranked
+        for out in ranking.unranked
     ]
     if items:
         yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),))
-    if cautions := list(_cautions(found)):
+    if cautions := list(_cautions(ranking)):
         yield doc.Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
 
 
@@ -96,27 +96,27 @@ def _unmeasured(each: Unmeasured) -> doc.Inline:
     )
 
 
-def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
-    if found.full and "emulated" in (first := found.full[0].platform).marks:
+def _cautions(ranking: Recommendation) -> Iterator[doc.Inline]:
+    if ranking.full and "emulated" in (first := ranking.full[0].platform).marks:
         yield msg(
             "{platform} is emulated: its score says how fast emulation is here, not how fast it is with hardware "
             "virtualization",
             platform=first.name,
         )
-    if found.link_limits_mbit_s:
-        rates = listed([doc.Number(rate) for rate in found.link_limits_mbit_s])
+    if ranking.link_limits_mbit_s:
+        rates = listed([doc.Number(rate) for rate in ranking.link_limits_mbit_s])
         yield msg(
             "measured through a link limited to {rates} Mbit/s: platforms that fill it look alike",
             rates=rates,
         )
 
 
-def _choice(found: Recommendation) -> doc.Inline:
+def _choice(ranking: Recommendation) -> doc.Inline:
     """Return the platform with the best score, and which others are within noise of it."""
-    first, *others = found.full
+    first, *others = ranking.full
     data: dict[str, doc.Inline] = {
         "platform": shared.platform_of(first.platform),
-        "score": _score(first.score.estimate, found),
+        "score": _score(first.score.estimate, ranking),
     }
     leads = [each for each in others if each.to_first is not None]
     if not leads:
@@ -139,17 +139,17 @@ def _choice(found: Recommendation) -> doc.Inline:
     )
 
 
-def _decides(found: Recommendation) -> doc.Inline:
+def _decides(ranking: Recommendation) -> doc.Inline:
     """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
-    most = found.contributions[0]
+    most = ranking.contributions[0]
     data: dict[str, doc.Inline] = {
         "resource": shared.resource(most.resource),
-        "first": found.full[0].platform.name,
+        "first": ranking.full[0].platform.name,
         "share": _relative(most.ratio),
-        "second": found.full[1].platform.name,
+        "second": ranking.full[1].platform.name,
     }
-    if not found.has_intervals:
-        data = {**data, "unit": msg("session") if found.is_of_sessions else msg("block")}
+    if not ranking.has_intervals:
+        data = {**data, "unit": msg("session") if ranking.is_of_sessions else msg("block")}
         return msg(
             "one {unit} in common: differences cannot be judged; most of this one is {resource}, where {first} "
             "reaches {share} of {second}, the second",
@@ -167,46 +167,48 @@ def _decides(found: Recommendation) -> doc.Inline:
     )
 
 
-def _host_cpu(found: Recommendation) -> Iterator[doc.Inline]:
+def _host_cpu(ranking: Recommendation) -> Iterator[doc.Inline]:
     """Yield what the first and those that noise does not tell from it cost the host, which no score has."""
-    first, *others = found.full
+    first, *others = ranking.full
     close = [each for each in others if each.to_first is not None and each.to_first.high >= 1]
-    names = [each.platform.name for each in (first, *close) if each.platform.name in found.host_cpu]
-    if names and all(each.name != CPU for each in found.resources if each.weight):
-        costs = [joined([name, _relative(found.host_cpu[name])], " ") for name in names]
+    names = [
+        each.platform.name for each in (first, *close) if each.platform.name in ranking.host_cpu
+    ]
+    if names and all(each.name != CPU for each in ranking.resources if each.weight):
+        costs = [joined([name, _relative(ranking.host_cpu[name])], " ") for name in names]
         yield msg(
             "host CPU for the same work, percent of {baseline}: {costs}",
-            baseline=found.baseline,
+            baseline=ranking.baseline,
             costs=joined(costs),
         )
 
 
-def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
-    where = listed([_lacks(m) for m in each.missing])
-    if each.needed is None or not found.full:
+def _could_be_first(standing: Standing, ranking: Recommendation) -> doc.Inline:
+    where = listed([_lacks(m) for m in standing.missing])
+    if standing.needed is None or not ranking.full:
         return msg(
             "{platform} could be the first: {resources} not tested",
-            platform=each.platform.name,
+            platform=standing.platform.name,
             resources=where,
         )
     return msg(
         "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} "
         "there",
-        platform=each.platform.name,
+        platform=standing.platform.name,
         resources=where,
-        first=found.full[0].platform.name,
-        needed=_score(each.needed, found),
+        first=ranking.full[0].platform.name,
+        needed=_score(standing.needed, ranking),
     )
 
 
-def _places(found: Recommendation) -> doc.Table:
-    used = [each for each in found.resources if each.share]
-    has_missing = any(each.missing for each in found.standings)
-    has_cpu = bool(found.host_cpu)
+def _places(ranking: Recommendation) -> doc.Table:
+    used = [each for each in ranking.resources if each.share]
+    has_missing = any(each.missing for each in ranking.standings)
+    has_cpu = bool(ranking.host_cpu)
     columns = (
         doc.Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
-        doc.Column("score", _with_interval(msg("score"), found), is_number=True),
+        doc.Column("score", _with_interval(msg("score"), ranking), is_number=True),
         *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
         *(
             [doc.Column("host-cpu-cost", msg("host CPU,\nless is better"), is_number=True)]
@@ -214,17 +216,17 @@ def _places(found: Recommendation) -> doc.Table:
         ),
         *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [_row(each, [r.name for r in used], found.host_cpu) for each in found.standings]
-    if found.reference is not None:
+    rows = [_row(each, [r.name for r in used], ranking.host_cpu) for each in ranking.standings]
+    if ranking.reference is not None:
         one = doc.Share(1.0, "whole")
-        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one)
+        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(ranking.reference), one)
         rows.append(doc.TableRow((*cells, *(one for _ in used), *[one] * has_cpu), "baseline"))
     return doc.table_of(columns, rows, key="places", label=msg("places of the platforms"))
 
 
-def _score(share: float, found: Recommendation) -> doc.Relative:
+def _score(share: float, ranking: Recommendation) -> doc.Relative:
     """Return a share of the baseline in a sentence."""
-    return doc.Relative(share, baseline=found.baseline)
+    return doc.Relative(share, baseline=ranking.baseline)
 
 
 def _relative(ratio: Bounds) -> doc.Relative:
@@ -232,36 +234,36 @@ def _relative(ratio: Bounds) -> doc.Relative:
     return doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
 
 
-def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
+def _with_interval(title: doc.Inline, ranking: Recommendation) -> doc.Inline:
     """Return the head of a column of shares, with what stands in brackets where they have intervals."""
-    if not found.has_intervals:
+    if not ranking.has_intervals:
         return title
-    level = doc.Share(found.confidence, "declared")
+    level = doc.Share(ranking.confidence, "declared")
     return msg("{title}\n[{level} interval]", title=title, level=level)
 
 
-def _row(each: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
-    low, high = each.place
+def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
+    low, high = standing.place
     place: doc.Inline = (
         doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
     )
-    alone = [each.resources.get(name) for name in resources]
+    alone = [standing.resources.get(name) for name in resources]
     shown: list[doc.Inline] = [
         doc.Relative(one.estimate) if one else doc.Nothing() for one in alone
     ]
     score: doc.Inline = styled(
-        doc.Relative(each.score.estimate, each.score.low, each.score.high), "strong"
+        doc.Relative(standing.score.estimate, standing.score.low, standing.score.high), "strong"
     )
-    if each.missing:
-        score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
+    if standing.missing:
+        score = doc.Range(doc.Relative(standing.score.low), doc.Relative(standing.score.high))
     if host_cpu:
-        cpu = host_cpu.get(each.platform.name)
-        is_baseline = each.platform.is_baseline
+        cpu = host_cpu.get(standing.platform.name)
+        is_baseline = standing.platform.is_baseline
         unknown: doc.Inline = doc.Share(1.0, "whole") if is_baseline else doc.Nothing()
         shown.append(_relative(cpu) if cpu else unknown)
-    why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
-    missing = (why,) if each.missing else ()
-    return doc.TableRow((place, shared.platform_of(each.platform), score, *shown, *missing))
+    why = joined([joined([_lacks(m), m.reason], ": ") for m in standing.missing], "; ")
+    missing = (why,) if standing.missing else ()
+    return doc.TableRow((place, shared.platform_of(standing.platform), score, *shown, *missing))
 
 
 def _lacks(missing: Missing) -> doc.Inline:
@@ -275,42 +277,42 @@ def _lacks(missing: Missing) -> doc.Inline:
     )
 
 
-def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
+def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
     yield doc.Paragraph(
         msg(
             "score: weighted geometric mean of the percents of {baseline} over the resources",
-            baseline=found.baseline,
+            baseline=ranking.baseline,
         ),
         "muted",
     )
-    if found.has_intervals:
+    if ranking.has_intervals:
         text = plural(
-            "intervals are from {count} block", "intervals are from {count} blocks", found.units
+            "intervals are from {count} block", "intervals are from {count} blocks", ranking.units
         )
-        if found.is_of_sessions:
+        if ranking.is_of_sessions:
             text = plural(
                 "intervals are from {count} session",
                 "intervals are from {count} sessions",
-                found.units,
+                ranking.units,
             )
         yield doc.Paragraph(text, "muted")
-    if found.reference is not None:
+    if ranking.reference is not None:
         yield doc.Paragraph(
             msg(
                 "{baseline} is the reference and no choice; --platform names the platforms to rank",
-                baseline=found.baseline,
+                baseline=ranking.baseline,
             ),
             "muted",
         )
-    elif any(each.platform.is_baseline for each in found.standings):
+    elif any(each.platform.is_baseline for each in ranking.standings):
         yield doc.Paragraph(
             msg(
                 "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
-                baseline=found.baseline,
+                baseline=ranking.baseline,
             ),
             "muted",
         )
-    if any(each.missing for each in found.standings):
+    if any(each.missing for each in ranking.standings):
         ranges = msg(
             "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
             "to the best of this run there"
@@ -318,15 +320,17 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
         yield doc.Paragraph(ranges, "caution")
 
 
-def _contributions(found: Recommendation) -> doc.Table:
-    first, second = (each.platform.name for each in found.full[:2])
-    shares = {each.name: each.share for each in found.resources}
+def _contributions(ranking: Recommendation) -> doc.Table:
+    first, second = (each.platform.name for each in ranking.full[:2])
+    shares = {each.name: each.share for each in ranking.resources}
     columns = (
         doc.Column("resource", msg("resource")),
         doc.Column("share", msg("weight"), is_number=True),
         doc.Column(
             "ratio",
-            _with_interval(msg("{first}, percent of {second}", first=first, second=second), found),
+            _with_interval(
+                msg("{first}, percent of {second}", first=first, second=second), ranking
+            ),
             is_number=True,
         ),
         doc.Column("contribution", msg("the same\nof the scores"), is_number=True),
@@ -338,32 +342,32 @@ def _contributions(found: Recommendation) -> doc.Table:
             _relative(each.ratio),
             doc.Relative(each.factor, is_of="amount"),
         )
-        for each in found.contributions
+        for each in ranking.contributions
     ]
     return doc.table_of(
         columns, rows, key="contributions", label=msg("what decides the first place")
     )
 
 
-def _switches(found: Recommendation) -> Iterator[doc.Part]:
-    weight_of = {each.name: each.weight for each in found.resources}
-    if not found.switches:
-        if len(found.contributions) > 1:
-            first = found.full[0].platform.name
+def _switches(ranking: Recommendation) -> Iterator[doc.Part]:
+    weight_of = {each.name: each.weight for each in ranking.resources}
+    if not ranking.switches:
+        if len(ranking.contributions) > 1:
+            first = ranking.full[0].platform.name
             yield doc.Paragraph(
                 msg("{platform} stays the first whatever one of the weights is", platform=first)
             )
         return
     yield doc.Bullets(
-        tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches)
+        tuple(_switch(each, ranking, weight_of[each.resource]) for each in ranking.switches)
     )
     yield doc.Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
 
 
-def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inline:
+def _switch(each: RankSwitch, ranking: Recommendation, weight: float) -> doc.Inline:
     data: dict[str, doc.Inline] = {
         "platform": each.platform,
-        "first": found.full[0].platform.name,
+        "first": ranking.full[0].platform.name,
         "resource": each.resource,
         "weight": doc.Number(each.weight, 3),
         "given": doc.Number(weight, 3),

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from vtax.described import BESIDE, Means
 from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.next_step import NextStep, next_step_of
-from vtax.report.analysis.sentences import PlatformAnswer, answers
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.answers.counters.compute import effective_of_cells
 from vtax.report.answers.recommend.resources import ResourceCosts, costs_of
+from vtax.report.parts.sentences import PlatformAnswer, answers
 from vtax.store.records import LEVELS, CellRecord, PlatformRecord
 
 

@@ -12,7 +12,6 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
-from vtax.report.analysis.sentences import is_measured, leaning_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.answers.hosts.fleet import fleet_of
@@ -43,6 +42,7 @@ from vtax.report.parts.first_screen import (
 )
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_table import result_table
+from vtax.report.parts.sentences import is_measured, leaning_of
 from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PlatformRecord, UntestedRecord
 
