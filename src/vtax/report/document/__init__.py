@@ -63,6 +63,7 @@ from vtax.report.document.text import (
     Message,
     Styled,
     Translated,
+    in_brackets,
     joined,
     listed,
     msg,

@@ -83,6 +83,11 @@ def joined(parts: Iterable[Inline], separator: str = ", ") -> Inline:
     return kept[0] if len(kept) == 1 else Joined(kept, separator) if kept else ""
 
 
+def in_brackets(inside: Inline) -> Inline:
+    """Return `(inside)`; nothing stays nothing."""
+    return Joined(("(", inside, ")"), "") if inside != "" else ""
+
+
 def listed(parts: Iterable[Inline]) -> Inline:
     """Return `a, b and c`."""
     kept = tuple(parts)

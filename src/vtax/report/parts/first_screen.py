@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from vtax.report import document as doc
@@ -10,7 +11,7 @@ from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
-from vtax.report.document import joined, listed, msg, plural, styled
+from vtax.report.document import in_brackets, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.sentences import sentence_of
 from vtax.stats.early import FACTOR, LATER_FACTOR
@@ -89,8 +90,8 @@ def difference_of(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:
     """Return `podman, docker: /scratch is overlay, native's is ext4 (fio)`: where it matters, if not everywhere."""
     platforms = listed(analysis.platform_of(name) for name in found.platforms)
     labels = {section.label for section in analysis.sections}
-    where = "" if labels <= set(found.labels) else joined(["(", joined(found.labels), ")"], "")
-    return joined([joined([platforms, found.text], ": "), where], " ")
+    where = "" if labels <= set(found.labels) else joined(found.labels)
+    return joined([joined([platforms, found.text], ": "), in_brackets(where)], " ")
 
 
 def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[doc.Part]:
@@ -134,9 +135,9 @@ def _harm(warning: doc.Warning) -> int:
 
 def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
     """`other programs used 0.36 CPUs (46 times, all platforms)`."""
-    times: doc.Inline = (
-        plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
-    )
+    times: doc.Inline = ""
+    if warning.times > 1:
+        times = plural("{count} time", "{count} times", warning.times)
     found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
     of_run = [each.name for each in analysis.platforms if each.available]
     where: doc.Inline = joined(found)
@@ -146,10 +147,7 @@ def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
         where = msg("all platforms")
     if len(warning.places) == 1:
         where = warning.places[0].inline
-    where = joined([times, where])
-    return (
-        warning.text if where == "" else joined([warning.text, joined(["(", where, ")"], "")], " ")
-    )
+    return joined([warning.text, in_brackets(joined([times, where]))], " ")
 
 
 def _next_step(step: NextStep) -> doc.Inline:
@@ -229,14 +227,14 @@ def _of_blocks(step: NextStep) -> doc.Inline:
     if not step.command or step.duration_s is None:
         return blocks
     inside = joined([blocks, _about(step.duration_s)])
-    return joined([styled(step.command, "code"), joined(["(", inside, ")"], "")], " ")
+    return joined([styled(step.command, "code"), in_brackets(inside)], " ")
 
 
 def _timed(run: doc.Inline, step: NextStep) -> doc.Inline:
     """`RUN (about 9 min)`."""
     if step.duration_s is None:
         return run
-    return joined([run, joined(["(", _about(step.duration_s), ")"], "")], " ")
+    return joined([run, in_brackets(_about(step.duration_s))], " ")
 
 
 def _about(seconds: float) -> doc.Inline:
@@ -263,11 +261,10 @@ def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
 
 def _platforms(found: Sequence[doc.PlatformCell]) -> doc.Inline:
     """Return each once; with the number of its comparisons where it has several."""
-    several = {
-        each: plural("{count} comparison", "{count} comparisons", found.count(each))
-        for each in found
-    }
-    return listed(
-        each if found.count(each) == 1 else joined([each, joined(["(", count, ")"], "")], " ")
-        for each, count in several.items()
-    )
+    names: list[doc.Inline] = []
+    for platform, times in Counter(found).items():
+        count: doc.Inline = ""
+        if times > 1:
+            count = plural("{count} comparison", "{count} comparisons", times)
+        names.append(joined([platform, in_brackets(count)], " "))
+    return listed(names)

@@ -66,10 +66,8 @@ def result_table(
 def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]:
     if row.summary is None:
         return ["", "", "", "", "", "", "", _verdict(row, section)]
-    half = (row.summary.high - row.summary.low) / 2
     shown: list[doc.Inline] = [
-        doc.Mean(row.summary.mean, half, scale, step=row.step),
-        muted(doc.Mean(row.summary.mean, half, scale, "half-width", row.step)),
+        *shared.mean_cells(row, scale),
         doc.Share(row.summary.cv),
         doc.Count(row.summary.n),
         doc.Count(int(row.blocks.size)),

@@ -13,7 +13,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.host_cpu import unit_of_work
 from vtax.report.analysis.next_step import reasons_of, withheld
 from vtax.report.analysis.values import Analysis, Row, Section, every_row
-from vtax.report.document import joined, levels_of, listed, msg, plural
+from vtax.report.document import in_brackets, joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
 from vtax.stats.ratio import Loss, Ratio
@@ -234,7 +234,7 @@ def _not_excluded(
     placed = []
     for number, (text, name) in enumerate(bounds):
         is_repeated = any(name == other for _, other in bounds[number + 1 :])
-        where = joined(["(", name, ")"], "") if name != "" and not is_repeated else ""
+        where = "" if is_repeated else in_brackets(name)
         placed.append(joined([text, where], " "))
     return msg("{bounds} cannot be excluded", bounds=listed(placed))
 
@@ -322,9 +322,7 @@ def _of_kind(
         where = msg("everywhere")
     else:
         where = _count(these, total, platforms)
-    return joined(
-        [_placed(_PLAIN[kind], where), joined([most, joined(["(", amount, ")"], "")], " ")]
-    )
+    return joined([_placed(_PLAIN[kind], where), joined([most, in_brackets(amount)], " ")])
 
 
 def _differ_much(kind: str, these: Sequence[SpokenComparison]) -> bool:

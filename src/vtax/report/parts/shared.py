@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Literal
 
 from vtax.report import document as doc
@@ -259,6 +260,25 @@ def scaled_groups(
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
             unit = unit_of(scale.unit) if len(set(scales)) > 1 else ""
             found.append(replace(group, title=joined([group.title, unit], ", ")))
+    return tuple(found)
+
+
+def mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
+    """Return the mean of a row and the half-width of its interval; two empty cells without values."""
+    if row.summary is None:
+        return "", ""
+    half = (row.summary.high - row.summary.low) / 2
+    mean = doc.Mean(row.summary.mean, half, scale, step=row.step)
+    return mean, muted(replace(mean, shows="half-width"))
+
+
+def by_point(rows: Iterable[tuple[ResultPoint, doc.TableRow]]) -> tuple[doc.Group, ...]:
+    """Return the rows of each point below its name. rows: those of a point one after the other."""
+    found = []
+    for _, of in groupby(rows, key=lambda pair: pair[0].key):
+        of_point = list(of)
+        name = levels(of_point[0][0])
+        found.append(doc.Group(tuple(row for _, row in of_point), name))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.next_step import UndecidedRow, next_step_of
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
+from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, styled
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figures import means_of_sides
@@ -61,16 +61,15 @@ def document_of(contrasts: Contrasts) -> doc.Document:
 def _warnings(contrasts: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
     """About the runs, then about figures."""
     given = [noted(text, _place(each, contrasts)) for each in compared for text in each.warnings]
-    about_runs = [
-        doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast")
-        for text in contrasts.warnings
-    ]
-    if alone := [each for each in compared if contrasts.is_of_one_session(each.ratio)]:
+    about_runs = []
+    alone = [each for each in compared if contrasts.is_of_one_session(each.ratio)]
+    if alone:
         is_all = len(alone) == sum(each.ratio is not None for each in compared)
         places = () if is_all else tuple(_place(each, contrasts) for each in alone)
-        about_runs.insert(
-            0, doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
-        )
+        warning = doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
+        about_runs.append(warning)
+    for text in contrasts.warnings:
+        about_runs.append(doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast"))
     return (*about_runs, *merged(given))
 
 
@@ -89,33 +88,34 @@ def _method(contrasts: Contrasts) -> doc.Inline:
     if not contrasts.family:
         reason = next((each.reason for each in contrasts.compared if each.ratio), "")
         return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
-    if contrasts.is_of_table:
-        return msg(
-            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
-            "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
-            how=how,
-            margin=doc.Share(contrasts.margin, "declared"),
-            run=contrasts.baseline.name,
-            families=listed([doc.Count(each) for each in contrasts.families]),
-            **sides,
-        )
+    margin = doc.Share(contrasts.margin, "declared")
     if not contrasts.is_paired:
         return plural(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
             contrasts.family,
             how=how,
-            margin=doc.Share(contrasts.margin, "declared"),
+            margin=margin,
             **sides,
+        )
+    of_run: dict[str, doc.Inline] = {
+        "how": how,
+        "margin": margin,
+        "run": contrasts.baseline.name,
+        "families": listed(map(doc.Count, contrasts.families)),
+    }
+    if contrasts.is_of_table:
+        return msg(
+            "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
+            "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
+            **sides,
+            **of_run,
         )
     return msg(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
         "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
-        how=how,
-        margin=doc.Share(contrasts.margin, "declared"),
-        run=contrasts.baseline.name,
-        families=listed([doc.Count(each) for each in contrasts.families]),
         **sides,
+        **of_run,
     )
 
 
@@ -193,22 +193,14 @@ def _heading(run: str, scale: doc.Scale) -> doc.Inline:
 
 
 def _cells_of_runs(pair: Compared, scale: doc.Scale) -> list[doc.Inline]:
-    cells = [*_mean_cells(pair.treatment, scale), *_mean_cells(pair.baseline, scale)]
+    of, to = shared.mean_cells(pair.treatment, scale), shared.mean_cells(pair.baseline, scale)
+    cells = [*of, *to]
     if pair.ratio is None:
         return [*cells, "", styled(pair.reason, "error")]
     verdict = shared.no_verdict(pair.section)
     if pair.verdict:
         verdict = shared.verdict_of(pair.verdict, pair.ratio, pair.section)
     return [*cells, styled(shared.relative_of(pair.ratio, pair.section), "strong"), verdict]
-
-
-def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
-    if row.summary is None:
-        return "", ""
-    half = (row.summary.high - row.summary.low) / 2
-    return doc.Mean(row.summary.mean, half, scale, step=row.step), muted(
-        doc.Mean(row.summary.mean, half, scale, "half-width", row.step)
-    )
 
 
 def _summary(contrasts: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
@@ -357,10 +349,9 @@ def _next_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
 
 def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
     for each in compared:
-        if (ratio := each.relative) is not None:
-            yield doc.TableRow(
-                (*_platform_and_metric(each), shared.relative_of(ratio, each.section))
-            )
+        if each.relative is not None:
+            share = shared.relative_of(each.relative, each.section)
+            yield doc.TableRow((*_platform_and_metric(each), share))
 
 
 def _platform_and_metric(pair: Compared) -> tuple[doc.Inline, doc.Inline]:

@@ -145,19 +145,20 @@ def _table(
         return [*found, doc.PValue(effect.p_adjusted)]
 
     section = effects[0].section
-    groups = tuple(
-        doc.Group(
-            tuple(doc.TableRow((shared.platform_of(e.row.platform), *cells(e))) for e in of),
-            shared.levels(of[0].point),
-        )
-        for of in (list(each) for _, each in groupby(effects, lambda e: e.point.key))
-    )
+    rows = []
+    for effect in effects:
+        platform = shared.platform_of(effect.row.platform)
+        rows.append((effect.point, doc.TableRow((platform, *cells(effect)))))
     title = shared.title_of(section)
     label = msg("{title}: performance", title=title)
     if baseline:
         label = msg("{title}: ratio to {baseline}", title=title, baseline=baseline)
     table = doc.Table(
-        tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result"
+        tuple(columns),
+        shared.by_point(rows),
+        key=f"change {baseline} {section.name}",
+        label=label,
+        style="result",
     )
     return doc.Titled(label, (table,))
 

@@ -16,7 +16,7 @@ from vtax.report.answers.hosts.compute import logs_on, units_on
 from vtax.report.answers.hosts.fleet import Fleet
 from vtax.report.answers.hosts.host_change import ChangeEffect, ChangeOfHosts
 from vtax.report.answers.hosts.odd_hosts import OddHosts, OddSet, fact_with
-from vtax.report.document import first_of, joined, listed, msg, plural, styled
+from vtax.report.document import first_of, in_brackets, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
 from vtax.report.parts.sentences import sentence_of
@@ -104,7 +104,7 @@ def _missing(host: HostRecord, fleet: Fleet) -> doc.Inline:
             count=doc.Count(host.planned),
         )
     why = joined([joined([count, state]), host.detail], ": ")
-    return joined([fleet.short[host.host], joined(["(", why, ")"], "")], " ")
+    return joined([fleet.short[host.host], in_brackets(why)], " ")
 
 
 def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
@@ -256,8 +256,7 @@ def _not_excluded(effects: Sequence[ChangeEffect]) -> doc.Inline:
     if not losses:
         return ""
     _, loss, section = max(losses, key=lambda each: each[0])
-    bound = shared.bound_of("undecided", loss, section)
-    return joined(["(", bound, ")"], "") if bound != "" else ""
+    return in_brackets(shared.bound_of("undecided", loss, section))
 
 
 def change_lines(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:

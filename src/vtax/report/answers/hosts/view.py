@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 from vtax.report import document as doc
@@ -219,23 +218,19 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
         if not found:
             continue
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
-        rows = tuple(
-            doc.Group(
-                tuple(
-                    doc.TableRow(
-                        (
-                            shared.platform_of(row.platform),
-                            *_group_cells(groups[each.group], each, section),
-                        )
-                    )
-                    for _, row, of_row in of_point
-                    for each in of_row
-                ),
-                shared.levels(of_point[0][0]),
-            )
-            for of_point in (list(each) for _, each in groupby(found, key=lambda each: each[0].key))
+        rows = []
+        for point, row, of_row in found:
+            platform = shared.platform_of(row.platform)
+            for each in of_row:
+                cells = _group_cells(groups[each.group], each, section)
+                rows.append((point, doc.TableRow((platform, *cells))))
+        table = doc.Table(
+            columns,
+            shared.by_point(rows),
+            key=f"groups {section.name}",
+            label=label,
+            style="result",
         )
-        table = doc.Table(columns, rows, key=f"groups {section.name}", label=label, style="result")
         yield doc.Titled(label, (table,))
 
 

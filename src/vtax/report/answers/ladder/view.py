@@ -10,7 +10,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.answers.ladder.compute import Ladder, LadderStep, ladders
-from vtax.report.document import joined, listed, msg, muted, styled
+from vtax.report.document import in_brackets, joined, listed, msg, muted, styled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.margin import edges
@@ -113,7 +113,7 @@ def _waterfall(ladder: Ladder, analysis: Analysis) -> doc.RowFigure:
                 joined(
                     [
                         listed(step.adds),
-                        joined(["(", replace(share, low=0.0, high=math.inf), ")"], ""),
+                        in_brackets(replace(share, low=0.0, high=math.inf)),
                     ],
                     " ",
                 ),

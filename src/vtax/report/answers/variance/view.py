@@ -154,9 +154,9 @@ def _shares_table(cells: Sequence[CellVariance]) -> doc.Table:
 def _shares(cell: CellVariance) -> list[doc.Inline]:
     summary = cell.row.summary
     assert summary is not None
-    effective: doc.Inline = (
-        doc.Nothing() if summary.effective_n is None else doc.Number(summary.effective_n, 3)
-    )
+    effective: doc.Inline = doc.Nothing()
+    if summary.effective_n is not None:
+        effective = doc.Number(summary.effective_n, 3)
     shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
     return [doc.Share(summary.cv), doc.Count(summary.n), effective, *map(_share, shares)]
 
@@ -242,16 +242,13 @@ def _groups(
     cells: Sequence[CellVariance], cells_of: Callable[[CellVariance], Sequence[doc.Inline] | None]
 ) -> tuple[doc.Group, ...]:
     """Return a row per cell that has something to show, below the name of its point where there are several."""
-    found = []
-    for _, of in groupby(cells, key=lambda cell: id(cell.point)):
-        of_point = list(of)
-        rows = []
-        for cell in of_point:
-            shown = cells_of(cell)
-            if shown is not None:
-                rows.append(doc.TableRow((shared.platform_of(cell.row.platform), *shown)))
-        found.append(doc.Group(tuple(rows), shared.levels(of_point[0].point)))
-    return tuple(found)
+    rows = []
+    for cell in cells:
+        shown = cells_of(cell)
+        if shown is not None:
+            platform = shared.platform_of(cell.row.platform)
+            rows.append((cell.point, doc.TableRow((platform, *shown))))
+    return shared.by_point(rows)
 
 
 def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Inline]:
