@@ -22,9 +22,7 @@ from vtax.report.analysis.drawings import drawings
 from vtax.report.analysis.source import Source
 from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue, Scale
 from vtax.report.parts.figure_charts import chart_of
-from vtax.report.renderers.chart_cells import cells as drawn_cells
-from vtax.report.renderers.charts import chart_spec
-from vtax.report.renderers.figures import file_of
+from vtax.report.renderers.figures import file_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import language
@@ -258,7 +256,7 @@ def chart(study: str, figure: str) -> Chart:
             "mauricio2013",
             "figure-7",
             "en",
-            ("a  rate at the sender", "b  throughput", "kvm-emulated"),
+            ("rate at the sender", "throughput", "kvm-emulated"),
         ),
         ("trindade2018", "figure-5", "en", ("triad bandwidth", "kvm-virtio")),
     ],
@@ -271,12 +269,12 @@ def test_every_kind_is_drawn_with_its_axes_and_legend(study, figure, code, texts
 
 
 def test_a_heatmap_has_the_value_and_the_interval_of_every_point():
-    spec = chart_spec(heatmap(), Formatter())
+    spec = spec_of(heatmap(), Formatter())
     left, right = spec["vconcat"][0]["hconcat"]
-    assert left["data"]["values"][0]["text"] == "92.0"
-    assert right["data"]["values"][0]["text"] == "90.0\n[85.5, 94.5]"
-    assert [value["dark"] for value in right["data"]["values"]] == [True, False]
-    assert right["data"]["values"][1]["text"] == "–"
+    assert drawn_values(left, "text")[0]["text"] == "92.0"
+    first, second = drawn_values(right, "text")
+    assert (first["text"], second["text"]) == ("90.0\n[85.5, 94.5]", "–")
+    assert (first["ink"], second["ink"]) == ("white", "black")
     texts = texts_of_svg(file_of(heatmap(), Formatter(), "svg"))
     assert [text for text in texts if text.startswith("90.0")] == ["90.0[85.5, 94.5]"]
 
@@ -286,19 +284,19 @@ def test_efficiencies_are_white_at_the_baseline():
     values = tuple(
         ChartValue(0, float(x), 0, 0, (v, None, None)) for x, v in enumerate((0.3, 1.02))
     )
-    side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][
-        0
-    ]["hconcat"][0]
+    side = spec_of(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][0][
+        "hconcat"
+    ][0]
     assert side["layer"][0]["encoding"]["fill"]["scale"]["domain"][1] == 1.0
-    assert [value["dark"] for value in side["data"]["values"]] == [True, False]
+    assert [value["ink"] for value in drawn_values(side, "text")] == ["white", "black"]
 
 
 def texts_of_table(study: str, figure: str) -> tuple[list[str], list[str], list[str]]:
     """(columns, rows, what the cells of the left side hold) of a table of the publication."""
     formatter = Formatter(language("en"))
     found = chart(study, figure)
-    left, _ = drawn_cells(found, formatter, 0)
-    records = left["data"]["values"]
+    left, _ = spec_of(found, formatter)["vconcat"][0]["hconcat"]
+    records = drawn_values(left, "text")
     columns, rows = (
         [formatter.text(label) for _, label in found.x_labels],
         list(map(formatter.text, found.y_labels)),
@@ -338,9 +336,14 @@ def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed():
     assert sum("◇" in cell for cell in cells) == 33
 
 
-def test_bars_of_one_host_have_no_letters():
-    found = layers(chart_spec(chart("ufla2010", "figure-5.5"), Formatter()))
-    assert "letter" not in [layer["encoding"].get("text", {}).get("field") for layer in found]
+def test_bars_of_several_series_are_rows_below_the_name_of_their_place():
+    for study, figure, has_headings in (
+        ("ufla2010", "figure-5.5", False),
+        ("mauricio2013", "figure-7", True),
+    ):
+        (side, *_) = spec_of(chart(study, figure), Formatter())["vconcat"][0]["hconcat"]
+        names = side["layer"][0]["encoding"]["y"]["scale"]["domain"]
+        assert any(name.startswith("h") for name in names) == has_headings
 
 
 def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side():
@@ -360,21 +363,19 @@ def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side():
         "",
         ((0.0, "native"), (1.0, "xen-pv")),
     )
-    sides = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"]
-    assert [[value.get("nothing") for value in side["data"]["values"]] for side in sides] == [
-        [None, None],
-        [None, "not measured"],
+    sides = spec_of(drawn, Formatter())["vconcat"][0]["hconcat"]
+    assert [[value["text"] for value in drawn_values(side, "text")] for side in sides] == [
+        [],
+        ["not measured"],
     ]
-    assert [value.get("letter") for value in sides[1]["data"]["values"]] == ["a", None]
     texts = texts_of_svg(file_of(drawn, Formatter(), "svg"))
     assert texts.count("not measured") == 1
 
 
 def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis():
     drawn = chart("santos2008", "figure-8")
-    side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][-1]
-    assert all("data" not in layer for layer in side["layer"])
-    places = [value["x"] for value in side["data"]["values"]]
+    side = spec_of(drawn, Formatter())["vconcat"][0]["hconcat"][-1]
+    places = [value["x"] for value in drawn_values(side, "point")]
     assert len(set(places)) == len(places)
     low, high = side["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < min(places) < max(places) < high
@@ -391,14 +392,13 @@ def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis():
     ],
 )
 def test_the_same_points_are_drawn_once(study, figure, sides):
-    drawn = chart_spec(chart(study, figure), Formatter())
+    drawn = spec_of(chart(study, figure), Formatter())
     assert [len(row["hconcat"]) for row in drawn["vconcat"]] == [sides] * len(drawn["vconcat"])
 
 
 def test_numbers_that_the_publication_prints_are_on_the_only_side():
-    [side] = chart_spec(chart("mauricio2013", "figure-7"), Formatter())["vconcat"][0]["hconcat"]
-    printed = [value.get("printed_value") for value in side["data"]["values"]]
-    assert [each for each in printed if each] == [553.0]
+    [side] = spec_of(chart("mauricio2013", "figure-7"), Formatter())["vconcat"][0]["hconcat"]
+    assert [value["value"] for value in drawn_values(side, "point")] == [553.0]
     assert "◇" in json.dumps(side["title"], ensure_ascii=False)
 
 
@@ -423,18 +423,28 @@ def heatmap() -> Chart:
     )
 
 
+def drawn_values(plot: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [
+        value
+        for layer in plot["layer"]
+        if layer["mark"]["type"] == kind
+        for value in layer["data"]["values"]
+    ]
+
+
 def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [layer for row in spec["vconcat"] for side in row["hconcat"] for layer in side["layer"]]
 
 
 def test_nothing_rests_on_colour_alone():
-    found = layers(chart_spec(chart("santos2008", "figure-2"), Formatter()))
+    found = layers(spec_of(chart("santos2008", "figure-2"), Formatter()))
     assert all(
         "strokeDash" in layer["encoding"] for layer in found if layer["mark"]["type"] == "line"
     )
     assert "shape" in next(layer for layer in found if layer["mark"]["type"] == "point")["encoding"]
-    bars = layers(chart_spec(chart("santos2008", "figure-7"), Formatter()))
-    assert "letter" in [layer["encoding"].get("text", {}).get("field") for layer in bars]
+    bars = chart("mauricio2013", "figure-7")
+    drawn = texts_of_svg(file_of(bars, Formatter(), "svg"))
+    assert drawn.count("rate at the sender") > 1
 
 
 @pytest.mark.parametrize(
@@ -444,13 +454,12 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study, figure, 
     drawn = chart(study, figure)
     first, *others = drawn.values
     wide = replace(first, right=(first.right[0], -first.right[0], 1000 * first.right[0]))
-    [*_, side] = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0][
+    [*_, side] = spec_of(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0][
         "hconcat"
     ]
-    record = side["data"]["values"][0]
+    record = drawn_values(side, "rule")[0]
     low, high = side["layer"][0]["encoding"][axis]["scale"]["domain"]
     assert (record["low"], record["high"]) == (low, high)
-    assert record["low_beyond"] is record["high_beyond"] is True
     assert (
         high
         <= 3
@@ -458,7 +467,7 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study, figure, 
         / drawn.panels[0].scale.divisor
     )
     assert "an arrow: the interval goes on" in json.dumps(side["title"]).replace('", "', " ")
-    signs = [layer["mark"].get("text") for layer in side["layer"]]
+    signs = [value["text"] for value in drawn_values(side, "text")]
     assert {"◀", "▶"} <= set(signs) or {"▼", "▲"} <= set(signs)
 
 

@@ -21,7 +21,8 @@ from vtax.report.answers.reproduce.compute import commands
 from vtax.report.document import RowFigure
 from vtax.report.files import write
 from vtax.report.parts import figures
-from vtax.report.renderers import vega
+from vtax.report.renderers import row_figures, vega
+from vtax.report.renderers.axes import Spec
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter, efficiency_bar
 from vtax.store.store import Store
@@ -61,7 +62,7 @@ def means(analysis: Analysis) -> RowFigure:
     return figures.means(analysis.sections[0], analysis)
 
 
-def ratios(analysis: Analysis) -> vega.Spec:
+def ratios(analysis: Analysis) -> Spec:
     """The specification of the first metric's ratios."""
     figure = figures.ratios(analysis.sections[0], analysis)
     return spec_of(figure, Formatter())
@@ -227,16 +228,16 @@ def test_text_from_guests_cannot_become_markup(store):
 
 
 def test_with_too_many_blocks_for_dots_quartiles_are_drawn(analysis, monkeypatch):
-    assert not vega.has_too_many_dots(means(analysis))
-    monkeypatch.setattr(vega, "MAX_DOTS", 5)
-    assert vega.has_too_many_dots(means(analysis))
+    assert not row_figures.has_too_many_dots(means(analysis))
+    monkeypatch.setattr(row_figures, "MAX_DOTS", 5)
+    assert row_figures.has_too_many_dots(means(analysis))
     spec = spec_of(means(analysis), Formatter())
     fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"]}
     assert {"minimum", "lower"} <= fields
-    assert "value" not in fields
+    assert "circle" not in {layer["mark"]["type"] for layer in spec["layer"]}
 
 
-def arrows(spec: vega.Spec) -> set[tuple[str, str]]:
+def arrows(spec: Spec) -> set[tuple[str, str]]:
     """(platform, arrow) of every mark at an end of the axis that says that something lies beyond it."""
     return {
         (value["platform"], value["text"])

@@ -18,8 +18,7 @@ from vtax.errors import BadInput
 from vtax.report.answers.history.compute import FEWEST, History, history
 from vtax.report.answers.history.show import document_of
 from vtax.report.document import Chart
-from vtax.report.renderers.charts import chart_spec
-from vtax.report.renderers.figures import file_of
+from vtax.report.renderers.figures import file_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html
 from vtax.report.renderers.language import ENGLISH, language
@@ -195,7 +194,7 @@ def spaced(found: History, count: int, step_s: float) -> Chart | None:
 
 def labels_of(chart: Chart, code: str) -> list[str]:
     """The labels that the horizontal axis of a chart can show."""
-    spec = json.dumps(chart_spec(chart, Formatter(language(code))), ensure_ascii=False)
+    spec = json.dumps(spec_of(chart, Formatter(language(code))), ensure_ascii=False)
     (texts,) = set(re.findall(r'"labelExpr": "\((\[.*?\])\)\[indexof', spec))
     return list(json.loads(texts.replace('\\"', '"')))
 
@@ -219,14 +218,14 @@ def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_ta
 def test_every_label_of_the_axis_is_drawn_whatever_fraction_of_a_second_a_run_began_at(tour):
     chart = spaced(tour, 4, DAY + 19597.132519 / 3)
     assert chart is not None
-    svg = static_svg(chart_spec(chart, Formatter(ENGLISH)), "wide")
+    svg = static_svg(spec_of(chart, Formatter(ENGLISH)), "wide")
     assert re.findall(r">(2026-11-\d\d)<", svg) == labels_of(chart, "en")
 
 
 def test_on_a_phone_the_text_of_the_chart_keeps_its_size(tour):
     chart = spaced(tour, RUNS, DAY)
     assert chart is not None
-    svg = static_svg(chart_spec(chart, Formatter(ENGLISH), is_stacked=True), "narrow")
+    svg = static_svg(spec_of(chart, Formatter(ENGLISH), is_stacked=True), "narrow")
     box = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)', svg)]
     assert min(sizes) * ON_A_PHONE_PX / float(box[1]) >= 10
@@ -256,7 +255,7 @@ def test_the_chart_shows_every_run_and_the_change(tour):
     assert len(chart.values) == RUNS
     (event,) = chart.events
     assert START + 6 * DAY < event.x < START + 7 * DAY
-    spec = json.dumps(chart_spec(chart, Formatter(ENGLISH)))
+    spec = json.dumps(spec_of(chart, Formatter(ENGLISH)))
     assert '"strokeDash": [5, 3]' in spec
     assert b"docker" in file_of(chart, Formatter(ENGLISH), "svg")
     page = html(document, ENGLISH)

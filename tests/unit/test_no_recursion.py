@@ -51,7 +51,7 @@ RECURSIVE: Mapping[str, str] = {
     "report/document/notes.py:_typed": _OF_VALUES,
     "report/document/parts.py:_flat": _OF_VTAX,
     "report/document/parts.py:_without_figures": _OF_VTAX,
-    "report/renderers/charts.py:_readable": _OF_VTAX,
+    "report/renderers/marks.py:_readable": _OF_VTAX,
     "report/renderers/columns.py:_figures": _OF_VTAX,
     "report/renderers/columns.py:_mapped": _OF_VTAX,
     "report/renderers/compact.py:_rounded": _OF_VTAX,

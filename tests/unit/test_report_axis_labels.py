@@ -6,7 +6,9 @@ import re
 import pytest
 
 from vtax.report.renderers import vega
+from vtax.report.renderers.axes import Spec
 from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.marks import ROW, in_rows, mark, whole
 
 SIZE_PX = 12
 LABELS = {"h0": "stream", "r0": "podman", "r1": "qemu-tcg-virtio (emulated)", "h1": "dd"}
@@ -14,10 +16,12 @@ LABELS = {"h0": "stream", "r0": "podman", "r1": "qemu-tcg-virtio (emulated)", "h
 
 def drawn() -> str:
     values = [{"row": row, "colour": "#333", "value": 1} for row in ("r0", "r1")]
-    points = vega.layer(
-        values, {"type": "point"}, {"x": {"field": "value", "type": "quantitative"}}, []
-    )
-    return vega.static_svg(vega.frame([points], LABELS, "a figure", Formatter()), "f")
+    points = mark("point", values, ROW, {"x": {"field": "value", "type": "quantitative"}})
+    return vega.static_svg(figure_of(points), "f")
+
+
+def figure_of(layer: Spec) -> Spec:
+    return whole(in_rows([layer], LABELS), "a figure", Formatter())
 
 
 def place(svg: str, text: str) -> float:
@@ -44,10 +48,7 @@ def test_the_second_line_of_a_label_stands_clear_of_the_first_and_both_are_besid
 
 def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_font_of_the_page():
     def drawn_in(font: str) -> str:
-        points = vega.layer(
-            [{"row": "r1", "value": 1}], {"type": "point"}, {"x": {"field": "value"}}, []
-        )
-        spec = vega.frame([points], LABELS, "a figure", Formatter())
+        spec = figure_of(mark("point", [{"row": "r1", "value": 1}], ROW, {"x": {"field": "value"}}))
         return vega.static_svg({**spec, "config": {**spec["config"], "font": font}}, "f")
 
     assert drawn_in("DejaVu Sans") == drawn_in("Liberation Sans")
@@ -55,10 +56,8 @@ def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_
 
 
 def test_a_drawing_in_a_page_has_the_colours_of_the_page():
-    rule: vega.Spec = {"mark": {"type": "rule", "color": "@muted"}, "encoding": {"y": {"value": 3}}}
-    drawn = vega.static_svg(
-        vega.frame([{"data": {"values": [{}]}, **rule}], LABELS, "a figure", Formatter()), "f"
-    )
+    rule = mark("rule", [{}], {"y": {"value": 3}}, color="@muted")
+    drawn = vega.static_svg(figure_of(rule), "f")
     assert 'stroke="var(--muted)"' in drawn
     assert 'fill="var(--ink)"' in drawn
     assert "@" not in drawn

@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 
 from vtax.report.renderers import vega
+from vtax.report.renderers.axes import ratio_axis
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.ratio_axis import axis_of
+from vtax.report.renderers.marks import ROW, in_rows, mark, whole
 
 RANGES = [
     (0.9993, 1.0002),
@@ -25,21 +26,19 @@ RANGES = [
 ]
 
 
-def labels_of(domain: tuple[float, float]) -> list[tuple[float, str]]:
+def labels_of(bounds: tuple[float, float]) -> list[tuple[float, str]]:
     """Return place (px) and text of the labels of an axis."""
-    points = {"field": "value", "type": "quantitative", "title": None, **axis_of(domain)}
-    drawn = vega.layer(
-        [{"row": "r0", "colour": "#333", "value": 1}], {"type": "point"}, {"x": points}, []
-    )
-    spec = vega.frame([drawn], {"r0": "podman"}, "a figure", Formatter())
+    axis = ratio_axis([(1.0, *bounds)], 0.0, None)
+    drawn = mark("point", [{"row": "r0", "value": 1}], ROW, axis.at("value"))
+    spec = whole(in_rows([drawn], {"r0": "podman"}), "a figure", Formatter())
     svg = vega.static_svg(spec, "f")
     found = re.findall(r'translate\(([\d.]+),[\d.]+\)"[^>]*>([^<]*%)<', svg)
     return [(float(place), text) for place, text in found]
 
 
-@pytest.mark.parametrize("domain", RANGES)
-def test_100_percent_is_a_tick_among_at_least_three_that_do_not_touch(domain):
-    found = labels_of(domain)
+@pytest.mark.parametrize("bounds", RANGES)
+def test_100_percent_is_a_tick_among_at_least_three_that_do_not_touch(bounds):
+    found = labels_of(bounds)
     assert "100\u202f%" in [text for _, text in found]
     assert 3 <= len(found) <= 9
     ends = [(place - 3.1 * len(text), place + 3.1 * len(text)) for place, text in found]
@@ -47,6 +46,6 @@ def test_100_percent_is_a_tick_among_at_least_three_that_do_not_touch(domain):
 
 
 def test_a_narrow_plot_labels_every_second_tick_and_100_percent_with_them():
-    text = axis_of((0.0034, 20))["axis"]
+    text = ratio_axis([(1.0, 0.0034, 20)], 0.0, None).look
     left_out = re.search(r"width < \d+ && indexof\((\[.*?\])", text["labelExpr"])[1]
     assert (text["values"], left_out) == ([0.01, 0.1, 1, 10], "[0.1, 10.0]")

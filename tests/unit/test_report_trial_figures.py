@@ -20,6 +20,7 @@ from vtax.report.answers.variance.view import shares_figure
 from vtax.report.document import FigureGroup, FigureRow, RowFigure, Warning
 from vtax.report.parts import figures, shared
 from vtax.report.renderers import vega
+from vtax.report.renderers.axes import Spec
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import language
@@ -60,7 +61,7 @@ def figure(kind: Any, *rows: FigureRow, **more: Any) -> RowFigure:
     )
 
 
-def drawn_values(spec: vega.Spec, mark: str) -> list[dict[str, Any]]:
+def drawn_values(spec: Spec, mark: str) -> list[dict[str, Any]]:
     return [
         value
         for each in spec["layer"]
@@ -69,7 +70,7 @@ def drawn_values(spec: vega.Spec, mark: str) -> list[dict[str, Any]]:
     ]
 
 
-def tick_labels(spec: vega.Spec) -> list[str]:
+def tick_labels(spec: Spec) -> list[str]:
     return re.findall(r"<(?:text|tspan)[^>]*>([^<]+)</(?:text|tspan)>", vega.static_svg(spec, "f"))
 
 
@@ -95,7 +96,7 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
         "undecided": "diamond",
     }
     words = {row.shown[0]: there.verdict.kind for row, there in zip(rows, compared, strict=True)}
-    specs = [vega.ratios(drawn, Formatter()) for drawn in (near, *far)]
+    specs = [spec_of(drawn, Formatter()) for drawn in (near, *far)]
     cells = [cell for spec in specs for cell in drawn_values(spec, "rule") if "ink" in cell]
     assert len(cells) == len(rows)
     for cell in cells:
@@ -126,14 +127,14 @@ def test_what_lies_far_has_a_figure_of_its_own_and_every_row_its_number():
     near, far = section.parts  # type: ignore[union-attr]
     assert [len(drawn.rows) for drawn in (near, far)] == [3, 1]
     assert "beyond a factor of 1.5" in ENGLISH.text(far.title)
-    spec = vega.ratios(near, Formatter())
+    spec = spec_of(near, Formatter())
     low, high = next(
         each["encoding"]["x"]["scale"]["domain"]
         for each in spec["layer"]
         if "x" in each["encoding"]
     )
     assert 0.9 < low < 1 < high < 1.1
-    assert "8.0 times slower" in tick_labels(vega.ratios(far, Formatter()))
+    assert "8.0 times slower" in tick_labels(spec_of(far, Formatter()))
     for section_of in analysis.primary:
         kinds = [f.key for f in figures.figures_of(section_of, analysis) if f.kind == "ratios"]
         assert len(kinds) == (2 if section_of.label == "two" else 1)
@@ -356,4 +357,4 @@ def test_a_block_without_a_ratio_has_no_dot():
     analysis = made.metric("events_per_s", "events/s").blocks(6).values(value).analysis()
     figure = figures.ratios(analysis.primary[0], analysis)
     assert [len(row.values) for row in figure.rows] == [5]
-    assert "NaN" not in vega.spec_text(vega.ratios(figure, Formatter()))
+    assert "NaN" not in vega.spec_text(spec_of(figure, Formatter()))

@@ -18,8 +18,7 @@ from vtax.benchmarks.histograms import from_counts, merge_histograms, percentile
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.document import Chart
-from vtax.report.renderers.charts import chart_spec
-from vtax.report.renderers.figures import id_of
+from vtax.report.renderers.figures import id_of, spec_of
 from vtax.report.renderers.format import Formatter, english
 from vtax.store.records import HISTOGRAMS, SAMPLES, CellRecord, MetricRecord
 from vtax.store.store import Store
@@ -114,7 +113,7 @@ def test_values_far_apart_are_drawn_on_a_linear_axis_with_what_is_finite(source,
     found = chart(other, "time-nginx-requests")
     assert found.log == ()
     assert all(each.right is not None and math.isfinite(each.right[0]) for each in found.values)
-    assert chart_spec(found, Formatter())
+    assert spec_of(found, Formatter())
 
 
 def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slower(source):
@@ -165,7 +164,7 @@ def test_one_load_has_no_chart_over_loads_and_one_block_no_band(tmp_path):
 
 
 def test_bands_are_areas_along_lines_and_the_legend_is_not_pale(source):
-    spec = chart_spec(chart(source, "latency-nginx"), Formatter())
+    spec = spec_of(chart(source, "latency-nginx"), Formatter())
     (drawn,) = spec["vconcat"][0]["hconcat"]
     marks = [layer["mark"]["type"] for layer in drawn["layer"]]
     assert marks == ["area", "line", "point"]

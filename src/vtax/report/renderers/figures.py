@@ -9,24 +9,27 @@ from collections.abc import Callable, Mapping
 from vtax.report import document as doc
 from vtax.report.document import joined, msg
 from vtax.report.renderers import vega
-from vtax.report.renderers.charts import PRINT_FONT, chart_spec
+from vtax.report.renderers.axes import Spec
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.vega_shares import shares
-from vtax.report.renderers.vega_steps import waterfall
-from vtax.report.renderers.vega_trials import has_too_many_trials, order
+from vtax.report.renderers.marks import PRINT_FONT
+from vtax.report.renderers.order_figure import has_too_many_trials, order
+from vtax.report.renderers.panel_figures import panels
+from vtax.report.renderers.row_figures import has_too_many_dots, ratios, shares, values, waterfall
 
 _WIDTH = 430  # pixels
-_KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], vega.Spec]] = {
-    "values": vega.values,
-    "ratios": vega.ratios,
+_KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], Spec]] = {
+    "values": values,
+    "ratios": ratios,
     "order": order,
     "shares": shares,
     "waterfall": waterfall,
 }
 
 
-def spec_of(figure: doc.RowFigure, formatter: Formatter) -> vega.Spec:
-    """Return the specification of a figure of rows."""
+def spec_of(figure: doc.Figure, formatter: Formatter, *, is_stacked: bool = False) -> Spec:
+    """Return the specification of a figure, without title and notes. is_stacked: panels below each other."""
+    if isinstance(figure, doc.Chart):
+        return panels(figure, formatter, is_stacked=is_stacked)
     return _KINDS[figure.kind](figure, formatter)
 
 
@@ -41,11 +44,12 @@ def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes
         "offset": 12,
         "subtitlePadding": 4,
     }
+    spec = spec_of(figure, formatter)
     if isinstance(figure, doc.Chart):
-        spec, sentences, title_chars, chars = chart_spec(figure, formatter), figure.notes, 88, 118
+        sentences, title_chars, chars = figure.notes, 88, 118
         title["fontSize"] = 14
     else:
-        spec, title_chars, chars = spec_of(figure, formatter), 52, 74
+        title_chars, chars = 52, 74
         sentences = (caption_of(figure, spec, formatter),)
         title |= {"fontSize": 13, "frame": "bounds"}
         config = {**spec["config"], "font": PRINT_FONT}
@@ -57,7 +61,7 @@ def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes
     return _drawn({**spec, "title": title}, file_format)
 
 
-def _drawn(spec: vega.Spec, file_format: str) -> bytes:
+def _drawn(spec: Spec, file_format: str) -> bytes:
     """Return a specification as the content of an svg, pdf or png file."""
     import vl_convert
 
@@ -74,7 +78,7 @@ def id_of(figure: doc.Figure) -> str:
     return re.sub(r"[^a-z0-9]+", "-", figure.key.lower()).strip("-")
 
 
-def caption_of(figure: doc.RowFigure, spec: vega.Spec, formatter: Formatter) -> str:
+def caption_of(figure: doc.RowFigure, spec: Spec, formatter: Formatter) -> str:
     """Return the sentences below a figure. spec: its specification."""
     (caption,) = figure.notes
     sentences: list[doc.Inline] = [joined([caption, "."], "")]
@@ -82,7 +86,7 @@ def caption_of(figure: doc.RowFigure, spec: vega.Spec, formatter: Formatter) -> 
         sentences = [msg("{figure}, {blocks}.", figure=caption, blocks=more)]
     if figure.kind == "order" and has_too_many_trials(figure):
         sentences.append(msg("The band has nine in ten trials."))
-    if vega.marks_what_lies_outside(spec):
+    if _has_signs(spec):
         signs = "▲ ▼" if figure.kind == "order" else "◀ ▶"
         sentences.append(msg("An arrow ({signs}) marks what lies outside the axis.", signs=signs))
     return formatter.text(joined(sentences, " "))
@@ -93,12 +97,23 @@ def _what_stands_for_values(figure: doc.RowFigure) -> doc.Inline:
     if figure.kind in ("shares", "order") or not any(row.values for row in figure.rows):
         return ""
     if figure.dots == "host":
-        is_dense = vega.has_too_many_dots(figure)
+        is_dense = has_too_many_dots(figure)
         return (
             msg("and quartiles and range of the hosts")
             if is_dense
             else msg("and a dot for every host")
         )
-    if vega.has_too_many_dots(figure):
+    if has_too_many_dots(figure):
         return msg("and quartiles and range of the blocks")
     return msg("and a dot for every block")
+
+
+def _has_signs(spec: Spec) -> bool:
+    """Return whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
+    shown = [
+        value.get("sign", value.get("text", ""))
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == "text"
+        for value in layer["data"]["values"]
+    ]
+    return any(text.startswith(("◀", "▲", "▼")) or text.endswith("▶") for text in shown)

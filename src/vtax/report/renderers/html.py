@@ -21,6 +21,7 @@ from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element, joined
 from vtax.report.renderers.language import ENGLISH, Language
+from vtax.report.renderers.marks import OKABE_ITO, colour_of
 
 
 def html(
@@ -84,9 +85,7 @@ def _css_text(text: str) -> str:
 
 def colour_styles() -> list[str]:
     """Return every text of an attribute `style` that parts can have: the colours of platforms."""
-    return sorted(
-        {COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)}
-    )
+    return sorted({COLOUR.format(colour_of(number)) for number in range(len(OKABE_ITO) + 1)})
 
 
 class Fragments:

@@ -13,10 +13,10 @@ from vtax.report import document as doc
 from vtax.report.document import msg, plural
 from vtax.report.document.text import Role
 from vtax.report.renderers import vega
-from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.columns import aligned
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import PARTS, SIGNS, WORDS, Formatter, Run
+from vtax.report.renderers.marks import colour_of
 from vtax.stats.terms import WORDS_OF_COST
 
 COLOUR = "--colour:{}"
@@ -139,7 +139,7 @@ class HtmlParts:
             for mark in self.formatter.marks(platform)
         )
         number = platform.colour
-        style = COLOUR.format(vega.colour_of(number))
+        style = COLOUR.format(colour_of(number))
         swatch = element('<span class="swatch" style="{}"></span>', style)
         return element("{}{}{}", swatch if number >= 0 else "", platform.name, marks)
 
@@ -385,8 +385,8 @@ class HtmlParts:
                 kind, Markup(vega.static_svg(spec, f"{name}-{kind}"))
             )
             for kind, spec in (
-                ("wide", chart_spec(chart, self.formatter)),
-                ("narrow", chart_spec(chart, self.formatter, is_stacked=True)),
+                ("wide", spec_of(chart, self.formatter)),
+                ("narrow", spec_of(chart, self.formatter, is_stacked=True)),
             )
         )
         return Markup('<figure class="chart">{}{}\n<figcaption>{}</figcaption>\n</figure>').format(

@@ -8,35 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report import document as doc
+from vtax.report.renderers.axes import Axis, Spec
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.vega import (
+from vtax.report.renderers.marks import (
     GREY,
     LINE_PX,
-    Spec,
-    axis_title,
-    colour_of,
     label_lines,
     labels_in_lines,
-    plot,
+    legend_columns,
+    looks,
+    mark,
+    texts,
+    whole,
+    wrapped_title,
 )
 
 MAX_TRIALS = 1200  # of a figure that are drawn as dots
 _MOST_BORDERS = 60  # of blocks that are drawn
 _BINS = 60  # of a lane, where trials are not drawn one by one
 _UNIT_PX = 22  # of a lane: from its middle to its end
-_LEGEND_PX, _CHARACTER_PX, _SYMBOL_PX = 230, 6.6, 40  # of a narrow figure
+_LEGEND_PX = 230  # of a narrow figure
 _ROOM = 1.45  # of a lane above and below its middle, its range being 1
 _LANES = 3  # from middle to middle
 _TYPICAL, _REACH = 0.95, 2.0
 """A lane shows so many times the deviation that this share of its trials does not exceed."""
 _SMALLEST = 1e-4  # deviation at the end of a lane
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+_LEGEND: Spec = {
+    "orient": "top",
+    "direction": "horizontal",
+    "labelLimit": 0,
+    "labelColor": "@ink",
+    "symbolOpacity": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -69,103 +77,43 @@ def order(figure: doc.RowFigure, formatter: Formatter) -> Spec:
         for n, row in enumerate(figure.loads, len(lanes))
     ]
     last = max(minute for row in (*figure.rows, *figure.loads) for minute in row.minutes)
-    x: Spec = {
-        "type": "quantitative",
-        "title": axis_title(figure, formatter),
-        "axis": {"grid": False},
-        "scale": {"domain": [-last * 0.02, last * 1.02 or 1.0], "nice": False},
-    }
+    title = wrapped_title(formatter.text(figure.axis))
+    x = Axis("x", -last * 0.02, last * 1.02 or 1.0, title, look={"grid": False})
     lowest = (*lanes, *below)[-1].middle
-    lines = max(len(label_lines(lane.label)) for lane in (*lanes, *below))
-    unit_px = max(_UNIT_PX, (lines + 1) * LINE_PX / 2)
-    y: Spec = {
-        "type": "quantitative",
-        "axis": _lanes_axis(lanes, below, formatter),
-        "scale": {"domain": [lowest - _ROOM, _ROOM], "nice": False},
-    }
-    at = {"x": {"field": "x", **x}, "y": {"field": "y", **y}}
-    span = {"x": at["x"], "y": {"field": "low", **y}, "y2": {"field": "high"}}
-    look = _looks(figure, formatter)
-    tooltip = [
-        {"field": "platform"},
-        {"field": "block"},
-        {"field": "text", "title": formatter.text(figure.value_title)},
-    ]
-    silent: Spec = {"tooltip": None}
+    y = Axis("y", lowest - _ROOM, _ROOM, look=_lanes_axis(lanes, below, formatter))
+    at, span = {**x.at("x"), **y.at("y")}, {**x.at("x"), **y.span("low", "high")}
+    colours = {formatter.text(row.label): row.colour for row in figure.rows}
+    look = looks(colours, {**_LEGEND, "columns": legend_columns(colours, _LEGEND_PX)}, "platform")
+    colour, by_lane = look["color"], {"detail": {"field": "lane"}}
+    tooltip = [("platform", ""), ("block", ""), ("text", formatter.text(figure.value_title))]
     borders = figure.borders if len(figure.borders) <= _MOST_BORDERS else ()
-    zeros = [{"y": lane.middle} for lane in lanes]
     is_banded = has_too_many_trials(figure)
     dots = [] if is_banded else [dot for lane in lanes for dot in _trials(lane, formatter)]
     bands = [band for lane in lanes for band in _bands(lane)] if is_banded else []
     loads = [load for lane in below for load in _load(lane)]
-    dashed: Spec = {"type": "rule", "color": GREY, "strokeDash": [4, 3], **silent}
-    named = [{"x": at, "text": formatter.text(text)} for at, text in figure.marks]
-    text: Spec = {"align": "left", "baseline": "top", "dx": 3, "color": "@muted", "fontSize": 10}
+    means = [mean for lane in lanes for mean in _means(lane, formatter)]
+    outside = [dot for dot in dots if "sign" in dot]
+    inside = [dot for dot in dots if "sign" not in dot]
+    named = [{"x": minute, "text": formatter.text(text)} for minute, text in figure.marks]
+    zeros = [{"y": lane.middle} for lane in lanes]
+    name: Spec = {"align": "left", "baseline": "top", "dx": 3, "color": "@muted", "fontSize": 10}
+    dash, sign = [4, 3], {"text": {"field": "sign"}}
+    point = {"filled": True, "size": 22, "opacity": 0.6}
     layers = [
-        _drawn(
-            [{"x": minute} for minute in borders],
-            {"type": "rule", "color": "@grid", **silent},
-            {"x": at["x"]},
-        ),
-        _drawn(zeros, dashed, {"y": at["y"]}),
-        _drawn(named, {**dashed, "color": "@muted"}, {"x": at["x"]}),
-        _drawn(
-            named,
-            {"type": "text", **text, **silent},
-            {"x": at["x"], "y": {"value": 0}, "text": {"field": "text"}},
-        ),
-        _drawn(
-            loads,
-            {"type": "area", "color": GREY, "interpolate": "step", "opacity": 0.8, **silent},
-            {**span, "detail": {"field": "lane"}},
-        ),
-        _drawn(
-            bands,
-            {"type": "area", "color": GREY, "opacity": 0.35, **silent},
-            {**span, "detail": {"field": "lane"}},
-        ),
-        _drawn(
-            [dot for dot in dots if "sign" not in dot],
-            {"type": "point", "filled": True, "size": 22, "opacity": 0.6},
-            {**at, **look, "tooltip": tooltip},
-        ),
-        _drawn(
-            [dot for dot in dots if "sign" in dot],
-            {"type": "text", "fontSize": 10},
-            {**at, "color": look["color"], "text": {"field": "sign"}, "tooltip": tooltip},
-        ),
-        _drawn(
-            [mean for lane in lanes for mean in _means(lane, formatter)],
-            {"type": "line", "strokeWidth": 1.4, **silent},
-            {**at, "color": look["color"], "detail": {"field": "lane"}},
-        ),
+        mark("rule", [{"x": minute} for minute in borders], x.at("x"), color="@grid"),
+        mark("rule", zeros, y.at("y"), color=GREY, strokeDash=dash),
+        mark("rule", named, x.at("x"), color="@muted", strokeDash=dash),
+        texts(named, x.at("x"), {"y": {"value": 0}}, **name),
+        mark("area", loads, span, by_lane, color=GREY, interpolate="step", opacity=0.8),
+        mark("area", bands, span, by_lane, color=GREY, opacity=0.35),
+        mark("point", inside, at, colour, look["shape"], tooltip=tooltip, **point),
+        mark("text", outside, at, colour, sign, tooltip=tooltip, fontSize=10),
+        mark("line", means, at, colour, by_lane, strokeWidth=1.4),
     ]
-    shown = [layer for layer in layers if layer["data"]["values"]]
-    height = unit_px * (_ROOM - (lowest - _ROOM))
-    return plot(shown, height, formatter.text(figure.title), formatter)
-
-
-def _looks(figure: doc.RowFigure, formatter: Formatter) -> Spec:
-    """Return the colour and the shape of every platform, with one legend."""
-    colours = {formatter.text(row.label): colour_of(row.colour) for row in figure.rows}
-    names = list(colours)
-    longest = max(map(len, names))
-    columns = max(1, int(_LEGEND_PX / (longest * _CHARACTER_PX + _SYMBOL_PX)))
-    shapes = [_SHAPES[n % len(_SHAPES)] for n in range(len(names))]
-    legend = {
-        "title": None,
-        "orient": "top",
-        "direction": "horizontal",
-        "columns": columns,
-        "labelLimit": 0,
-        "labelColor": "@ink",
-        "symbolOpacity": 1,
-    }
-    field: Spec = {"field": "platform", "type": "nominal", "legend": legend}
-    return {
-        "color": {**field, "scale": {"domain": names, "range": list(colours.values())}},
-        "shape": {**field, "scale": {"domain": names, "range": shapes}},
-    }
+    lines = max(len(label_lines(lane.label)) for lane in (*lanes, *below))
+    unit_px = max(_UNIT_PX, (lines + 1) * LINE_PX / 2)
+    plot = {"layer": layers, "height": unit_px * (2 * _ROOM - lowest)}
+    return whole(plot, formatter.text(figure.title), formatter)
 
 
 def _reach(rows: Sequence[doc.FigureRow]) -> float:
@@ -252,7 +200,3 @@ def _lanes_axis(lanes: Sequence[_Lane], below: Sequence[_Lane], formatter: Forma
         "tickSize": 4,
         "tickColor": "@muted",
     }
-
-
-def _drawn(values: list[Spec], mark: Spec, encoding: dict[str, Any]) -> Spec:
-    return {"data": {"values": values}, "mark": mark, "encoding": encoding}
