@@ -36,7 +36,7 @@ def size_of(browser: Browser, path: Path) -> dict[str, Any]:
         "words": len(page.inner_text("body").split()),
         "px": page.evaluate("document.documentElement.scrollHeight"),
         "pages": len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))),
-        "rows": page.locator("table.overview tbody tr").count(),
+        "rows": page.locator(".summary table.overview tbody tr").count(),
     }
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     page.wait_for_timeout(4000)

@@ -123,7 +123,9 @@ def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen):
 def test_the_first_screen_has_the_question_the_answer_and_the_matrix(seen):
     width, height = seen.page.viewport_size["width"], seen.page.viewport_size["height"]
     boxes = measured(
-        seen, "h1, .meta, .summary > p:first-of-type, .overview tbody tr:first-child", _BOXES
+        seen,
+        "h1, .meta, .summary > p:first-of-type, .summary .overview tbody tr:first-child",
+        _BOXES,
     )
     assert len(boxes) >= 4
     assert all(right <= width and 0 < bottom <= height for right, bottom, _ in boxes)
