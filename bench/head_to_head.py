@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
 import subprocess
@@ -39,6 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 PROGRAM = """
@@ -179,7 +181,7 @@ def hyperfine(host: Host, work: str, seconds: float) -> dict[str, Said]:
         ground, other = runs["native"], runs[side]
         ratio = statistics.mean(other) / statistics.mean(ground)
         shares = [statistics.stdev(each) / statistics.mean(each) for each in (ground, other)]
-        error = ratio * float(np.hypot(*shares))
+        error = ratio * math.hypot(*shares)
         said[side] = Said(abs(ratio - 1) > error, error)
     return said
 
@@ -191,7 +193,7 @@ def benchstat(host: Host, work: str, seconds: float) -> dict[str, Said]:
     for side in SIDES[1:]:
         low, high = stats.t.interval(0.95, 9, statistics.mean(runs[side]), stats.sem(runs[side]))
         half = (high - low) / 2 / statistics.mean(runs["native"])
-        said[side] = Said(stats.mannwhitneyu(runs["native"], runs[side]).pvalue < 0.05, half)
+        said[side] = Said(is_shifted(runs["native"], runs[side]), half)
     return said
 
 
@@ -213,15 +215,18 @@ def replicates(host: Host, work: str, seconds: float) -> dict[str, Said]:
     said = {}
     for side in SIDES[1:]:
         low, high = np.quantile(drawn[side] / drawn["native"], [0.025, 0.975])
-        of_replicates = [
-            [statistics.median(each) for each in runs[name]] for name in ("native", side)
-        ]
-        tested = stats.mannwhitneyu(*of_replicates).pvalue < 0.05
-        said[side] = Said(bool(tested and not low <= 1 <= high), float(high - low) / 2)
+        middles = {name: [statistics.median(each) for each in runs[name]] for name in runs}
+        tested = is_shifted(middles["native"], middles[side])
+        said[side] = Said(tested and not low <= 1 <= high, float(high - low) / 2)
     return said
 
 
-def medians(values: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+def is_shifted(ground: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether Mann and Whitney's test at 5 % tells two samples apart."""
+    return bool(stats.mannwhitneyu(np.array(ground), np.array(other)).pvalue < 0.05)
+
+
+def medians(values: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.NDArray[np.float64]:
     """Return medians of a bootstrap of replicates, then of passes. values: (replicates, passes)."""
     drawn = []
     for _ in range(DRAWS):
@@ -283,12 +288,15 @@ def main() -> None:
             for name in random.sample([*WAYS, "vtax"], len(WAYS) + 1):
                 begun = time.monotonic()
                 if name == "vtax":
-                    for (_, side), each in vtax(study, given.seconds).items():
-                        said[name][side].append(each)
+                    both = list(vtax(study, given.seconds).items())
                 else:
-                    for work in WORKS:
-                        for side, each in WAYS[name](host, work, given.seconds / 2).items():
-                            said[name][side].append(each)
+                    both = [
+                        ((work, side), each)
+                        for work in WORKS
+                        for side, each in WAYS[name](host, work, given.seconds / 2).items()
+                    ]
+                for (_, side), each in both:
+                    said[name][side].append(each)
                 taken = time.monotonic() - begun
                 print(f"period {period + 1}: {name}, {taken:.0f} s", file=sys.stderr, flush=True)
     rows = [row(name, said[name]) for name in [*WAYS, "vtax"]]
@@ -297,10 +305,10 @@ def main() -> None:
         return
     print("| way | like pairs called different | losses of 5 % found | half-width, percent |")
     print("|---|---|---|---|")
-    for each in rows:
+    for counts in rows:
         print(
-            f"| {each['way']} | {each['false']} of {each['like']} | {each['found']} of"
-            f" {each['planted']} | {each['half_width']:.1f} |"
+            f"| {counts['way']} | {counts['false']} of {counts['like']} | {counts['found']} of"
+            f" {counts['planted']} | {counts['half_width']:.1f} |"
         )
 
 
