@@ -1,0 +1,15 @@
+"""Reboots a host as Ansible's `reboot`, by commands alone: none of its programs looks at the host before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action.reboot import ActionModule as Reboot
+
+
+class ActionModule(Reboot):  # type: ignore[misc]
+    """The action of a task. reboot_command: has the path of a program, which is not looked for."""
+
+    def get_distribution(self, task_vars: Any) -> dict[str, str]:
+        """Return what hosts of vtax are."""
+        return {"name": "linux", "version": "", "family": "linux"}
