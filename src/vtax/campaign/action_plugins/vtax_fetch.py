@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -16,5 +17,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Bring the file; Ansible reports what is raised."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = self._task.args
+        Path(arguments["dest"]).parent.mkdir(parents=True, exist_ok=True)
         self._connection.fetch_file(arguments["src"], arguments["dest"])
         return {**result, "changed": True}
