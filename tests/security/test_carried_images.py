@@ -110,6 +110,17 @@ def test_an_image_arrives_as_it_was_built_disk_and_archive_too(built, home, tmp_
     assert left(home) == [built.key]
 
 
+def test_an_image_needs_room_for_its_files_not_for_those_of_machines(
+    built, home, tmp_path, free_disk
+):
+    file = tmp_path / "image.tar.zst"
+    export_image(built, file)
+    free_disk(1 << 10)
+    assert "1 KiB are free" in refused(home, file)
+    free_disk(DISK_BYTES // 2)
+    assert imported(home, file).is_new
+
+
 def test_a_disk_is_the_same_whenever_and_wherever_it_is_made(built, tmp_path):
     copy = tmp_path / "copy"
     subprocess.run(["cp", "--archive", built.tree, copy], check=True)

@@ -64,6 +64,13 @@ def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
     assert caught.value.where == "study.toml: [guest], key disk"
 
 
+def test_room_for_a_disk_is_asked_for_by_studies_of_machines_alone(free_disk):
+    free_disk(GIB)
+    assert planned("100MiB", "podman").cells
+    with pytest.raises(BadInput, match=r"disk of 2 GiB .*this host has 1 GiB free"):
+        planned("100MiB", MACHINE)
+
+
 @pytest.mark.skipif(shutil.which("mke2fs") is None, reason="needs mke2fs")
 def test_what_the_image_occupies_of_the_disk_counts(tmp_path):
     run(["mke2fs", "-q", "-t", "ext4", "-m", "0", tmp_path / "disk.raw", str(512 * 1024) + "k"])

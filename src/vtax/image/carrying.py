@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -31,10 +32,11 @@ from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
 from vtax.image.build import Progress, build_lock, checked_key
-from vtax.image.export import check_host_has, disk_maker, write_archive, write_disk
-from vtax.image.image import Image
+from vtax.image.export import disk_maker, write_archive, write_disk
+from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import Recipe, is_package_name
 from vtax.image.unpacking import DIRECTORIES, FILES, MANIFEST, Forward, Unpacking
+from vtax.units import about_size
 
 MAX_DISK_BYTES = 1024**4
 MAX_FILE_BYTES = 64 << 30  # of an image that was exported: twice what it may unpack to
@@ -189,7 +191,14 @@ def _read_identity(directory: Path, digest: str, file: Path) -> Carried:
 def _finish(image: Image, file: Path, progress: Progress) -> None:
     """Make archive and disk of the tree, and compare everything with the list of the image."""
     manifest = parse_json(image.manifest.read_text())
-    check_host_has(manifest["disk_bytes"], image.directory)
+    needed = 2 * disk_usage_bytes(image.tree)  # the disk is sparse: only a guest that runs fills it
+    free = shutil.disk_usage(image.directory).free
+    if free < needed:
+        raise BadInput(
+            f"the image needs about {about_size(needed)} more, and {about_size(free)} are free",
+            where=str(image.directory),
+            hint="make room there, or set VTAX_HOME to a directory on a larger disk",
+        )
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")

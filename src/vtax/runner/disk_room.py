@@ -33,14 +33,13 @@ def problems(
     if all(platform.disk is None for platform in platforms):
         return
     where = f"{loaded.source}: [guest], key disk"
-    if guest.disk:
-        try:
-            check_host_has(guest.disk, Home.from_environment().guests)
-        except BadInput as error:
-            error.where = where
-            yield error
-            return
     size = free = guest.disk or DISK_BYTES
+    try:
+        check_host_has(size, Home.from_environment().guests)
+    except BadInput as error:
+        error.where = where
+        yield error
+        return
     with suppress(OSError):  # no image yet, or only root can see it: then at most that
         size, free = image.disk.stat().st_size, free_bytes(image.disk)
     room = f"has {about_size(size)}"
