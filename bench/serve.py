@@ -15,6 +15,11 @@ by pairs in random order; the ratio watched / unwatched with its 95 % interval. 
 
 Ctrl-C ends it with the pairs that were measured.
 
+With --readers N it measures what N readers at once wait, of whom each asks 20 times for a page. The promise: p95 of
+the page of runs 250 ms, of the large run 600 ms.
+
+    python bench/serve.py --readers 20 [--keep FILE]
+
 With --unread it measures how long others wait for the page while connections send requests for a report and read
 nothing of the answers, in a store of 20 runs. The promise: 2 s.
 
@@ -35,7 +40,9 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import cleanup
@@ -57,6 +64,8 @@ from vtax.study.load import LoadedStudy, validate
 
 LIMIT_MS, REQUESTS = 300.0, 10
 UNREAD_LIMIT_S = 2.0
+READERS_LIMIT_MS = {"/": 250.0, "/runs/study-7-40": 250.0, "/runs/large-1": 600.0}
+OF_A_READER = 20
 SETTLE_S = 4.0
 PLATFORMS, PER_RUN, BULK = 5, 500, 20_000
 VTAX = [sys.executable, "-m", "vtax.cli.main"]
@@ -239,6 +248,29 @@ def pages(url: str) -> int:
     return 1 if broken else 0
 
 
+def readers(url: str, count: int) -> int:
+    """Time pages for several readers at once; 1 where one is too slow."""
+    broken = 0
+    with serving({**cleanup.environment(), "VTAX_STORE": url}) as (address, _):
+        for path, limit_ms in READERS_LIMIT_MS.items():
+            while requested(address + path)[1] == 202:
+                time.sleep(0.2)
+
+            def ask(_: int, page: str = address + path) -> list[float]:
+                return [requested(page)[0] * 1e3 for _ in range(OF_A_READER)]
+
+            with ThreadPoolExecutor(count) as pool:
+                waits = sorted(chain.from_iterable(pool.map(ask, range(count))))
+            p95 = waits[math.ceil(0.95 * len(waits)) - 1]
+            broken += p95 > limit_ms
+            median, most = statistics.median(waits), waits[-1]
+            print(
+                f"{path:28}{count} readers: p50 {median:.0f}, p95 {p95:.0f}, at most {most:.0f} ms",
+                flush=True,
+            )
+    return 1 if broken else 0
+
+
 def unread(url: str, connections: int, requests: int, seconds: float) -> int:
     """Time the page beside connections that do not read; 1 where it is too slow."""
     path = "/runs/study-7-1/report"
@@ -359,6 +391,7 @@ def main() -> int:
     parser.add_argument(
         "--unread", action="store_true", help="measure beside clients that do not read"
     )
+    parser.add_argument("--readers", type=int, default=0, help="measure with readers at once")
     parser.add_argument("--connections", type=int, default=150)
     parser.add_argument("--requests", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=40)
@@ -377,7 +410,7 @@ def main() -> int:
             fill(url, arguments.runs, arguments.measurements)
             size = f"{file.stat().st_size / 2**20:.0f} MiB, filled in {time.perf_counter() - started:.0f} s"
             print(f"{arguments.runs} runs, {arguments.measurements} measurements, {size}")
-        return pages(url)
+        return readers(url, arguments.readers) if arguments.readers else pages(url)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
@@ -19,13 +20,14 @@ from starlette.types import ASGIApp
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.page.access import Access, Guard, Refusal
-from vtax.page.pages import Pages, no_page
+from vtax.page.kept import KeptPages
+from vtax.page.pages import Pages, chosen, no_page
 from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
 from vtax.page.turns import Turns
 
 _THREADS = 4  # each may have a cache of the store's
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ReportBug = Callable[[BaseException], object]
 _REFUSALS: Mapping[str, BadInput] = {
     "host": BadInput(
@@ -58,6 +60,7 @@ def make_app(
     pages = Pages(place, home, cache)
     streams = Streams(pages)
     turns = Turns(_THREADS)
+    kept = KeptPages(place)
 
     async def absent(request: Request, error: Exception) -> Response:
         return pages.problem(request, no_page(), 404)
@@ -78,6 +81,7 @@ def make_app(
         finally:
             ended.set()
             cache.close()
+            kept.close()
 
     addresses: Mapping[str, Handler] = {
         "/": pages.runs,
@@ -92,11 +96,14 @@ def make_app(
         "/static/{file}": _static,
         "/favicon.ico": _icon,
     }
+    routes = []
+    for path, handler in addresses.items():
+        safe = _safely(handler, pages, report_bug, turns)
+        if handler in (pages.runs, pages.studies, pages.history, pages.compare, pages.run):
+            safe = _kept(safe, kept)
+        routes.append(Route(path, safe, methods=["GET"]))
     app = Starlette(
-        routes=[
-            Route(path, _safely(handler, pages, report_bug, turns), methods=["GET"])
-            for path, handler in addresses.items()
-        ],
+        routes=routes,
         exception_handlers={404: absent},
         lifespan=lifespan,
     )
@@ -118,6 +125,20 @@ def _safely(handler: Handler, pages: Pages, report_bug: ReportBug, turns: Turns)
                 "vtax failed to make this page", hint="the terminal of vtax serve says more"
             )
             return pages.problem(request, bug, 500)
+
+    return endpoint
+
+
+def _kept(handler: Handler, kept: KeptPages) -> Handler:
+    """Return a handler whose pages are kept, for each address and language."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            code = chosen(request).code
+        except BadInput:
+            return await handler(request)
+        address = request.scope["path"], request.scope["query_string"]
+        return await kept.get((*address, code), lambda: handler(request))
 
     return endpoint
 

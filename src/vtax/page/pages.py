@@ -116,13 +116,14 @@ class Pages:
             unanswered and not is_waiting
         ):  # one for each request: browsers without JavaScript load this page again
             await self.answer_of(unanswered[0], request)
-        return self.page(
+            unanswered = self._unanswered(page, code)
+        response = self.page(
             request,
             "runs",
             page=page,
             questions=questions,
             answers={run: self._answers.get((run, code), "") for run in page.runs},
-            unanswered=[] if is_waiting else self._unanswered(page, code),
+            unanswered=[] if is_waiting else unanswered,
             is_waiting=is_waiting,
             wanted=wanted,
             number=number,
@@ -132,6 +133,9 @@ class Pages:
             address=lambda n: "/?" + urlencode({**query, "page": n}),
             is_filtered=bool(query),
         )
+        if unanswered and not is_waiting:  # the next request has more answers
+            response.headers["Cache-Control"] = "no-store"
+        return response
 
     async def answer(self, request: Request) -> Response:
         """Return the sentence that answers the question of a run, for its line of the list; nothing while it runs."""

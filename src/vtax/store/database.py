@@ -15,12 +15,23 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Table,
+    Text,
+    cast,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -230,6 +241,27 @@ def refuse_writes(engine: Engine) -> None:
             connection.read_only = True
 
     event.listen(engine, "checkout", taken)
+
+
+def last_write(engine: Engine) -> Hashable:
+    """Return what differs once a store was written to: times and sizes of SQLite's files, PostgreSQL's transactions.
+
+    Raises StoreError.
+    """
+    file = sqlite_file(engine.url)
+    if file is not None:
+        return tuple(map(_file_state, (file, log_of(file))))
+    with reading(engine) as connection:
+        return str(connection.execute(select(cast(func.pg_current_snapshot(), Text))).scalar())
+
+
+def _file_state(file: Path) -> tuple[int, int, int] | None:
+    """Return the state of a file with content: a log without one comes and goes with readers."""
+    try:
+        state = file.stat()
+    except OSError:  # it is not there, or not ours to see
+        return None
+    return (state.st_ino, state.st_size, state.st_mtime_ns) if state.st_size else None
 
 
 @contextmanager
