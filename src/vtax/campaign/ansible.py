@@ -43,6 +43,7 @@ _RESULT = re.compile(
 _CLOSED = re.compile(
     r"(Shared c|C)onnection to .* closed\.\s*"
 )  # by ssh, where the command has a terminal
+_SAID_BEFORE = re.compile(r"\A(Task failed: |Failed to connect to the host via ssh: )+")
 _BEGUN = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)? => ")
 MAX_ANSWER_BYTES = ANSWER.size_bytes
 """Bound of either stream that a host prints: Ansible needs a hundred times as much memory for short lines."""
@@ -124,7 +125,7 @@ class Answer:
         if marker:
             output = error_of_vtax
         elif not output:
-            output = self._text("module_stderr") or self._text("msg")
+            output = self._text("module_stderr") or _SAID_BEFORE.sub("", self._text("msg"))
         return one_line(output, MAX_DETAIL)
 
     @property
