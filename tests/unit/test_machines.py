@@ -156,7 +156,7 @@ def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, reach):
 def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings(lock):
     platform = Platform("ssh:lab3", Ssh(), SshOptions(host="lab3", python=sys.executable))
     tested = SimpleNamespace(platform=platform, probe=Probe(True))
-    plan = SimpleNamespace(points=[SimpleNamespace(topology="", link=None)], platforms=[tested])
+    plan = SimpleNamespace(points=[SimpleNamespace(machines={})], platforms=[tested])
     warnings = []
     with held_machines(plan, "tour-1") as machines:
         machines.run = SimpleNamespace(add_warning=warnings.append)

@@ -109,7 +109,10 @@ CPU_TIMES = tuple(
     map(_cpu, ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"))
 )
 """In the order of the columns of the first line of /proc/stat."""
-BUSY = tuple(c for c in CPU_TIMES if c.name not in ("cpu_idle_s", "cpu_iowait_s", "cpu_steal_s"))
+CPU_STEAL = CPU_TIMES[-1]
+OF_PROGRAMS = CPU_TIMES[:3]
+"""CPU times of programs and of the kernel on their behalf."""
+BUSY = tuple(c for c in CPU_TIMES if c.name not in ("cpu_idle_s", "cpu_iowait_s", CPU_STEAL.name))
 """CPU times in which something ran."""
 
 STAT = {

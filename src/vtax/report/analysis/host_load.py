@@ -13,8 +13,8 @@ from vtax.store.query import Floats, Trials, trial_counters
 _LONGEST_GAP_S = 900.0  # between two trials of one session; a longer one is a pause
 _MOST_TRIALS = 2000  # whose counters are read, evenly over the run
 _BINS = 60
-_BUSY = ("cpu_user_s", "cpu_nice_s", "cpu_system_s")  # as in the warning host-busy
-_STEAL = "cpu_steal_s"
+_BUSY = tuple(counter.name for counter in table.OF_PROGRAMS)  # as in the warning host-busy
+_STEAL = table.CPU_STEAL.name
 _TOTAL = tuple(counter.name for counter in table.CPU_TIMES)
 _OWN = (table.HOST_CPU.name, table.SWITCH_CPU.name)
 _NAMES = (*_TOTAL, table.DOMAINS_CPU.name, *_OWN)
