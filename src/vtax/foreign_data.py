@@ -44,10 +44,12 @@ def parse_json(
     levels: of lists and objects in it.
     parse_constant: of NaN and infinities (json.loads).
     parse_float: of other numbers with a point or an exponent (json.loads).
-    Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError.
+    Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError; TypeError for what is neither.
     """
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
+    if not isinstance(text, str):  # SQLite reads some JSON as a number, which SQLAlchemy then keeps
+        raise TypeError(f"not text: {type(text).__name__}")
     if text.startswith("\ufeff"):
         raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
     try:

@@ -69,7 +69,7 @@ def test_a_run_with_blocks_and_a_network_has_them_all(store):
     text = markdown(report(source))
     for shown in (
         "| guest.eth0 |",
-        "| CV | n | between blocks |",
+        "| CV | between blocks | half-width |",
     ):
         assert shown in text
 

@@ -303,8 +303,9 @@ def made_up(random: Random) -> dict[str, Any]:
             "label": f"b{number}",
             "parameters": table(tool.Parameters, 3),
         }
-        key = random.choice(keys(tool.Parameters))
-        if key.name not in made["parameters"] and random.random() < 0.6:
+        free = [key for key in keys(tool.Parameters) if key.name not in made["parameters"]]
+        if free and random.random() < 0.6:
+            key = random.choice(free)
             made["factors"] = {
                 key.name: [allowed(random, key) for _ in range(random.randint(1, 4))]
             }
