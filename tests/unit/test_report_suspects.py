@@ -61,6 +61,13 @@ def test_a_fact_that_an_option_changes_has_the_run_that_changes_it_alone():
     )
 
 
+def test_what_a_rung_of_a_ladder_adds_is_measured_there_and_no_suspect():
+    made = analysis(podman=LAYER, lxc=LAYER)
+    rungs = [{"platform": "native"}, {"platform": "podman", "adds": "scratch = layer"}]
+    [suspect] = suspects(replace(made, declared={**made.declared, "rung": rungs}))
+    assert suspect.platforms == ("lxc",)
+
+
 def test_a_study_of_ones_own_is_a_file():
     [suspect] = suspects(analysis(study="mine", podman=LAYER))
     assert suspect.commands == (

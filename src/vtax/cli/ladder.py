@@ -48,7 +48,7 @@ def _above(top: Rung, given: Mapping[str, Level], text: str) -> list[Rung]:
             platform = registry.make(name, top.driver, {**top.options, **added})
         options = {each: getattr(platform.options, each) for each in (*top.options, *added)}
         written = str(value).lower() if isinstance(value, bool) else value
-        remedy = f"leave {key} as it is by default"
+        remedy = f"leave {key} out, as by default"
         rungs.append(Rung(name, f"{key} = {written}", top.driver, options, remedy))
     return rungs
 

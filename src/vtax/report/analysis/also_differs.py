@@ -29,6 +29,7 @@ from vtax.described import Means
 from vtax.guest.audit import Fact, started_alike, text_of
 from vtax.messages import Note
 from vtax.report import document as doc
+from vtax.report.analysis.drivers import choice_behind, drivers_of
 from vtax.report.analysis.values import Analysis, Section
 
 _ALWAYS = (
@@ -127,7 +128,10 @@ def also_differs(
     """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared.
 
     of_layer: facts of the layer itself to compare, too, by the resource for which they matter.
+    What the options of a ladder's rungs make is left out, since the ladder measures it.
     """
+    drivers = drivers_of(analysis)
+    rungs = _rungs(analysis)
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
     sections = []
     for section in analysis.sections:
@@ -139,6 +143,8 @@ def also_differs(
         for label, fields, more, compared in sections:
             for platform in compared:
                 for difference in _differences(facts.get(platform, {}), baseline, fields, more):
+                    if platform in rungs and choice_behind(drivers.get(platform), *difference):
+                        continue
                     platforms, labels = found.setdefault(difference, ({}, {}))
                     platforms[platform] = labels[label] = None
     return tuple(
@@ -158,6 +164,12 @@ def also_differs(
         )
         for (fact, value, other), (platforms, labels) in found.items()
     )
+
+
+def _rungs(analysis: Analysis) -> frozenset[str]:
+    """Return the platforms of a ladder, and those that have one of its mechanisms alone."""
+    declared = analysis.declared.get("rung") or []
+    return frozenset(rung[key] for rung in declared for key in ("platform", "alone") if key in rung)
 
 
 def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fact]]]:

@@ -9,10 +9,10 @@ from vtax.benchmarks.registry import benchmarks
 from vtax.levels import Levels
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.drivers import drivers_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.answers.host import package_of
-from vtax.report.answers.reproduce.compute import drivers_of
 from vtax.report.document import joined, msg, plural
 from vtax.report.parts import typical
 from vtax.report.views.base import Options, View, register_view

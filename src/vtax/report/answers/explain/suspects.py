@@ -14,9 +14,9 @@ from typing import Annotated
 from vtax.benchmarks.base import Resource
 from vtax.described import Means
 from vtax.report.analysis.also_differs import FACTS, AlsoDiffers, also_differs
+from vtax.report.analysis.drivers import choice_behind, drivers_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.answers.explain.compute import explainable
-from vtax.report.answers.reproduce.compute import drivers_of
 
 _NIC = "interface.eth0.driver"
 _OF_EVERY = frozenset({"root_file_system", "seccomp_filters"})
@@ -98,17 +98,13 @@ def anatomies(analysis: Analysis) -> tuple[str, ...]:
 def _commands(
     analysis: Analysis, difference: AlsoDiffers, platforms: Sequence[str]
 ) -> Iterator[str]:
-    from vtax.platforms.options import DriverOptions
     from vtax.study.load import shipped
 
     study = analysis.study if analysis.study in shipped() else f"{analysis.study}.toml"
     for platform, driver in drivers_of(analysis).items():
-        options = driver.Options
-        choice = None
-        if platform in platforms and issubclass(options, DriverOptions):
-            choice = options.choice_behind(
-                difference.fact, difference.value, difference.baseline_value
-            )
+        if platform not in platforms:
+            continue
+        choice = choice_behind(driver, difference.fact, difference.value, difference.baseline_value)
         if choice:
             name, level, other = choice
             sides = f"{platform}:{name}={level},{platform}:{name}={other}"

@@ -162,13 +162,20 @@ def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
     if not ladder.undecided:
         return
     bound: doc.Inline = ""
+    least: doc.Inline = ""
     if ladder.rest is not None:
+        kind = "costs-more" if ladder.section.metric.role == "cost" else "slower"
+        least = shared.bound_of(kind, ladder.rest, ladder.section)
         bound = shared.bound_of("undecided", ladder.rest, ladder.section)
     names = listed(name for step in ladder.undecided for name in step.adds)
     if not ladder.decided:
         yield msg("no rung is decided alone")
         names = msg("all rungs")
-    if bound != "":
+    if bound != "" and least != "":
+        yield msg(
+            "{mechanisms} together {least} and {bound}", mechanisms=names, least=least, bound=bound
+        )
+    elif bound != "":
         yield msg("{mechanisms} together {bound}", mechanisms=names, bound=bound)
     elif ladder.decided:
         yield msg("nothing is decided of {mechanisms}", mechanisms=names)

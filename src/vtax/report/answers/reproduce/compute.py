@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vtax.report.analysis.values import Analysis
 from vtax.store.records import PluginRecord
@@ -19,9 +19,6 @@ _DIRECTORIES = {
     "view": "report/views",
 }
 
-if TYPE_CHECKING:
-    from vtax.platforms.base import Driver
-
 
 def study_toml(declared: Mapping[str, Any]) -> str:
     """Return a stored study as TOML that `vtax run FILE` accepts and reads as the same study."""
@@ -31,18 +28,6 @@ def study_toml(declared: Mapping[str, Any]) -> str:
     from vtax.study.text import dump
 
     return dump(with_units(Study, without_idle_keys(declared)))
-
-
-def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
-    """Platform -> its driver, of those that were tested and whose driver is installed here."""
-    from vtax.platforms.registry import drivers
-
-    of_platforms = {
-        p.name: str(p.identity.get("driver", "")) for p in analysis.platforms if p.available
-    }
-    return {
-        platform: drivers()[name] for platform, name in of_platforms.items() if name in drivers()
-    }
 
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
