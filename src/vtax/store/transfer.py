@@ -221,16 +221,13 @@ def _batches(
     rows: Iterable[dict[str, Any]], large: Sequence[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield rows in parts of bounded number and size. large: the columns that count."""
-    left = iter(rows)
-    while not large and (batch := list(islice(left, _AT_ONCE))):
-        yield batch
-    left = iter(rows)
     if not large:
+        left = iter(rows)
         while batch := list(islice(left, _AT_ONCE)):
             yield batch
         return
     waiting, size = list[dict[str, Any]](), 0
-    for row in left:
+    for row in rows:
         waiting.append(row)
         size += sum(_size(row[name]) for name in large)
         if len(waiting) >= _AT_ONCE or size >= _AT_ONCE_CHARS:
