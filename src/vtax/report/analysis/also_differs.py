@@ -130,8 +130,8 @@ def also_differs(
     of_layer: facts of the layer itself to compare, too, by the resource for which they matter.
     What the options of a ladder's rungs make is left out, since the ladder measures it.
     """
-    drivers = drivers_of(analysis)
     rungs = _rungs(analysis)
+    drivers = drivers_of(analysis) if rungs else {}  # they take long to import
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
     sections = []
     for section in analysis.sections:
