@@ -172,7 +172,7 @@ def _judge_samples(
 
 def busy_cpu_s(spent: Mapping[str, float]) -> float:
     """Return the CPU seconds of programs and the kernel among those by kind."""
-    return sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
+    return sum(spent.get(kind, 0.0) for kind in table.KINDS_OF_PROGRAMS)
 
 
 XEN_BELOW = "xen, this is dom0"

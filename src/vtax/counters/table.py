@@ -110,8 +110,9 @@ CPU_TIMES = tuple(
 )
 """In the order of the columns of the first line of /proc/stat."""
 CPU_STEAL = CPU_TIMES[-1]
-OF_PROGRAMS = CPU_TIMES[:3]
-"""CPU times of programs and of the kernel on their behalf."""
+KINDS_OF_PROGRAMS = ("user", "nice", "system")
+"""Kinds of CPU time of programs, and of the kernel on their behalf."""
+OF_PROGRAMS = tuple(map(_cpu, KINDS_OF_PROGRAMS))
 BUSY = tuple(c for c in CPU_TIMES if c.name not in ("cpu_idle_s", "cpu_iowait_s", CPU_STEAL.name))
 """CPU times in which something ran."""
 
