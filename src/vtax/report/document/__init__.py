@@ -53,6 +53,7 @@ from vtax.report.document.parts import (
     Titled,
     Warnings,
     empty_document,
+    number_columns,
     table_of,
     without_figures,
 )

@@ -78,6 +78,12 @@ class Table:
     repeats: bool = False
 
 
+def number_columns(titles: Mapping[str, Inline]) -> Iterator[Column]:
+    """Yield columns of numbers. titles: by their keys."""
+    for key, title in titles.items():
+        yield Column(key, title, is_number=True)
+
+
 def table_of(
     columns: Iterable[Column],
     rows: Iterable[TableRow | Sequence[Inline]],

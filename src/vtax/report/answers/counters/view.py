@@ -55,7 +55,7 @@ def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
     }
     columns = (
         doc.Column("platform", msg("platform")),
-        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+        *doc.number_columns(titles),
     )
     rows = []
     for cell in cells:
@@ -83,7 +83,7 @@ def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
     }
     columns = (
         doc.Column("interface", msg("interface")),
-        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+        *doc.number_columns(titles),
     )
     groups = []
     for cell in cells:

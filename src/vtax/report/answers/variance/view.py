@@ -80,7 +80,7 @@ def _brief_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table
     }
     columns = (
         doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
-        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+        *doc.number_columns(titles),
     )
     groups = []
     for of_section in by_section(cells):
@@ -204,7 +204,7 @@ def _plan_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
     }
     columns = (
         doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
-        *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
+        *doc.number_columns(titles),
     )
     return doc.Table(
         columns, _groups(cells, _plan), key=f"{cells[0].section.name} plan", label=msg("plan")
