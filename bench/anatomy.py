@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import planted
 
 from vtax.platforms import registry
 from vtax.platforms.base import Rung
@@ -44,20 +44,6 @@ memory = "512MiB"
 stop = "budget"
 budget = "5min"
 
-[[program]]
-name = "planted"
-argv = {{ guest = ["python3", "{{files}}/program.py"] }}
-files = ["program.py"]
-version = ["python3", "--version"]
-expected_duration = "100ms"
-[[program.metric]]
-name = "time"
-unit = "s"
-better = "lower"
-pattern = '^seconds: ([0-9.]+)$'
-
-[[benchmark]]
-name = "planted"
 """
 PLANTED = "no_new_privs"
 
@@ -65,6 +51,7 @@ PLANTED = "no_new_privs"
 def study_of(ladder: Sequence[Rung]) -> str:
     """Return the study file of a ladder."""
     text = STUDY.format(platforms=json.dumps([rung.name for rung in ladder]))
+    text += planted.table("planted")
     for rung in ladder:
         if rung.name not in registry.names():
             options = "".join(
@@ -77,17 +64,8 @@ def study_of(ladder: Sequence[Rung]) -> str:
 
 def named(study: Path, budget: str) -> list[str]:
     """Run the study, and return what the rungs add that it calls slower or faster."""
-    vtax = [sys.executable, "-m", "vtax"]
-    options = ["--budget", budget, "--trust", "--yes"]
-    subprocess.run([*vtax, "run", str(study), *options], check=True, stdout=subprocess.DEVNULL)
-    shown = subprocess.run(
-        [*vtax, "show", "last", "--ladder", "--json"], check=True, capture_output=True, text=True
-    )
-    speed = next(
-        ladder
-        for ladder in json.loads(shown.stdout)["ladder"]["ladders"]
-        if ladder["metric"] == "time"
-    )
+    shown = planted.measured(study, budget, "--ladder")
+    speed = next(ladder for ladder in shown["ladder"]["ladders"] if ladder["metric"] == "time")
     found = []
     for step in speed["steps"]:
         if step["verdict"] and step["verdict"]["kind"] in ("slower", "faster"):
@@ -104,17 +82,17 @@ def main() -> None:
     parser.add_argument("--budget", default="5min", help="of each")
     parser.add_argument("--of", default="podman", help="the platform that is taken apart")
     given = parser.parse_args()
-    planted = others = 0
+    hits = others = 0
     with tempfile.TemporaryDirectory() as directory:
         study = Path(directory, "planted.toml")
         study.write_text(study_of(registry.ladders()[given.of]))
         Path(directory, "program.py").write_text(PROGRAM)
         for run in range(1, given.runs + 1):
             found = named(study, given.budget)
-            planted += PLANTED in found
+            hits += PLANTED in found
             others += any(each != PLANTED for each in found)
             print(f"run {run}: {'; '.join(found) or 'none'}", flush=True)
-    print(f"the planted rung in {planted} of {given.runs} runs, another one in {others}")
+    print(f"the planted rung in {hits} of {given.runs} runs, another one in {others}")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import planted
 from scipy import stats
 
 PROGRAM = """
@@ -79,22 +80,6 @@ driver = "native"
 name = "planted"
 driver = "sandbox"
 no_new_privileges = true
-"""
-MEASURED = """
-[[program]]
-name = "{work}"
-argv = {{ guest = ["python3", "{{files}}/program.py", "{work}", "{count}"] }}
-files = ["program.py"]
-version = ["python3", "--version"]
-expected_duration = "100ms"
-[[program.metric]]
-name = "time"
-unit = "s"
-better = "lower"
-pattern = '^seconds: ([0-9.]+)$'
-
-[[benchmark]]
-name = "{work}"
 """
 WORKS = ("cpu", "memory")
 SIDES = ("native", "again", "planted")
@@ -247,14 +232,9 @@ WAYS: dict[str, Way] = {
 
 def vtax(study: Path, seconds: float) -> dict[tuple[str, str], Said]:
     """Run the study for so long, and return by work and side what its table says."""
-    words = [sys.executable, "-m", "vtax"]
-    options = ["--budget", f"{seconds:.0f}s", "--trust", "--yes"]
-    subprocess.run([*words, "run", str(study), *options], check=True, stdout=subprocess.DEVNULL)
-    shown = subprocess.run(
-        [*words, "show", "last", "--json"], check=True, capture_output=True, text=True
-    )
+    shown = planted.measured(study, f"{seconds:.0f}s")
     said = {}
-    for result in json.loads(shown.stdout)["results"]:
+    for result in shown["results"]:
         if result["metric"] != "time":
             continue
         for point in result["points"]:
@@ -282,7 +262,7 @@ def main() -> None:
         program.write_text(PROGRAM)
         host = Host(program)
         study = Path(directory, "head-to-head.toml")
-        tables = [MEASURED.format(work=work, count=host.count(work, SHORT)) for work in WORKS]
+        tables = [planted.table(work, work, str(host.count(work, SHORT))) for work in WORKS]
         study.write_text(STUDY + "".join(tables))
         for period in range(given.periods):
             for name in random.sample([*WAYS, "vtax"], len(WAYS) + 1):
