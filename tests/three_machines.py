@@ -1,8 +1,8 @@
 """Three machines for tests of networks between them: here network namespaces, each with an sshd of its own.
 
 `host`, `other` and `third` are network namespaces that stand for machines. One veth pair of each is for ssh; uplinks
-join `lab0` and `lan0` of the host to `lab1` and `lan1` of the other, `far0` to `far1` of the third. vtax runs in
-`host`, so that what it finds there is all the host it has.
+join `lab0` and `lan0` of the host to `lab1` and `lan1` of the other, `far0` and `wan0` to `far1` and `wan1` of the
+third. vtax runs in `host`, so that what it finds there is all the host it has.
 """
 
 from __future__ import annotations
@@ -57,7 +57,12 @@ FORCED = {
     "plain": 'command="exec setpriv --reuid=65534 --clear-groups sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
     "bare": 'command="PATH=/nowhere exec /bin/sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
 }
-UPLINKS = (("lab0", "other", "lab1"), ("lan0", "other", "lan1"), ("far0", "third", "far1"))
+UPLINKS = (
+    ("lab0", "other", "lab1"),
+    ("lan0", "other", "lan1"),
+    ("far0", "third", "far1"),
+    ("wan0", "third", "wan1"),
+)
 PEER = """
 [[platform]]
 name = "{name}"
@@ -212,6 +217,19 @@ def study(
     return path
 
 
+def shipped(machines, tmp_path, name):
+    """A shipped study that knows the machines `other` and `third`, each with its two uplinks, and nothing else."""
+    from vtax.study.load import find
+
+    places = {"config": machines.config, "scratch": machines.there, "python": "/usr/bin/python3"}
+    tables = ""
+    for machine, uplinks in (("other", "lab0:lab1/lan0:lan1"), ("third", "far0:far1/wan0:wan1")):
+        tables += PEER.format(name=machine, host=machine, uplinks=uplinks, **places)
+    path = tmp_path / f"{name}.toml"
+    path.write_text(find(name).read_text() + tables)
+    return path
+
+
 def command(machines, *arguments):
     return [
         "nsenter",
@@ -236,9 +254,9 @@ def vtax(machines, *arguments):
 
 def state(machines):
     return (
-        network(machines.host, "lab0", "lan0", "far0"),
+        network(machines.host, "lab0", "lan0", "far0", "wan0"),
         network(machines.other, "lab1", "lan1"),
-        network(machines.third, "far1"),
+        network(machines.third, "far1", "wan1"),
         list(machines.there.iterdir()),
     )
 

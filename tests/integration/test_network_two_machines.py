@@ -16,6 +16,7 @@ from three_machines import (
     command,
     end_everything,
     eventually,
+    shipped,
     state,
     study,
     through,
@@ -23,12 +24,16 @@ from three_machines import (
     vtax,
 )
 
+from vtax.cli.needed_image import recipe_for
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.network import registry as topologies
 from vtax.platforms import registry
+from vtax.study.load import Chosen, load
 
 pytestmark = NEEDS
+NICS = ("lab0", "lan0", "far0", "wan0")
+"""Interfaces of the host that lead to the other machines."""
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,36 @@ def test_native_ends_of_every_topology_stand_on_other_machines(
         assert max(carried_s) < 1.5 * min(
             carried_s
         )  # a busy router drops some, which are sent again
+    assert_as_before(machines, before)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1800)
+def test_the_three_servers_of_mauricio2013_are_named_by_options_alone(
+    machines, shared_home, private_home, tmp_path
+):
+    """Every network benchmark of the study as shipped, at its smallest scale: native routes, two servers talk."""
+    if missing := [name for name in ("ovs-vswitchd", "ping", "iperf") if not shutil.which(name)]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    path = shipped(machines, tmp_path, "mauricio2013")
+    images.ensure(shared_home, recipe_for(load(str(path), chosen=Chosen(scale="tiny"))))
+    before = state(machines)
+    ends = "peer=other,generator=other,receiver=third"
+    argv = ["run", path, "--trust", "--scale", "tiny", "-p", "native", "--link", ends, "--json"]
+    done = vtax(machines, *argv)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["failed"], found["not_tested"]) == (0, []), done.stderr
+    crossed = []
+    for trial in trials(machines):
+        carried_s = {
+            name: through(trial, f"nic.{name}") for name in NICS if f"nic.{name}.rx_bytes" in trial
+        }
+        if carried_s:
+            assert min(carried_s.values()) > 1e5
+            crossed.append((*carried_s,))
+    one, two = ("lab0", "far0"), ("lab0", "lan0", "far0", "wan0")
+    assert sorted(crossed) == sorted([("lab0",)] * 2 + [one] * 3 + [two] * 2)
     assert_as_before(machines, before)
 
 

@@ -11,6 +11,7 @@ from command_line import refusal
 
 from vtax.cli import overrides
 from vtax.cli.main import group
+from vtax.cli.run_options import RunOptions
 from vtax.errors import BadInput
 from vtax.study.load import design_overrides, load
 
@@ -50,7 +51,7 @@ def test_a_setting_of_some_topologies_is_set_on_their_links_alone():
     ends = {"peer": "ssh:a/x:y", "generator": "ssh:b/x:y", "receiver": "ssh:c/x:y"}
     given = [f"{role}={machine}" for role, machine in ends.items()]
     changed = study_of(
-        overrides.link_changes(load("mauricio2013").study, [*given, "attachment=bridge"]),
+        overrides.link_changes(load("mauricio2013").study, given),
         "mauricio2013",
     )
     for table in changed.benchmark:
@@ -61,6 +62,24 @@ def test_a_setting_of_some_topologies_is_set_on_their_links_alone():
             assert named == {"generator", "receiver"}
         else:
             assert table.link == {}
+        assert table.link.get("attachment", "bridge") == "bridge"
+
+
+def test_a_link_to_another_machine_is_a_bridge_and_the_plan_says_of_which_benchmarks():
+    options = RunOptions(study="mauricio2013", link=("peer=ssh:a/x:y",))
+    changed = overrides.changes_of(options, load("mauricio2013").study)["changed_by"]
+    assert [(part["what"], part["label"]) for part in changed[-1]["parts"]] == [
+        ("peer=ssh:a/x:y", ""),
+        ("attachment=bridge", "point to point, 64 B"),
+        ("attachment=bridge", "point to point"),
+    ]
+
+
+def test_an_attachment_that_is_named_stays_beside_a_machine():
+    study = load("mauricio2013").study
+    given = ["peer=ssh:a/x:y", "attachment=veth"]
+    changed = study_of(overrides.link_changes(study, given), "mauricio2013")
+    assert {t.link["attachment"] for t in changed.benchmark if "peer" in t.link} == {"veth"}
 
 
 @pytest.mark.parametrize(

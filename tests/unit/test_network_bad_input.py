@@ -181,6 +181,19 @@ def test_ends_that_cannot_be_on_another_machine(topology, link, message):
     assert error.hint
 
 
+def test_a_machine_with_too_few_uplinks_is_to_be_given_more():
+    error = refused(
+        {
+            "name": "iperf3",
+            "topology": "router",
+            "guests": [2],
+            "link": {"receiver": "ssh:x/a:b"},
+        }
+    )
+    form = "NIC:NIC_THERE/NIC:NIC_THERE"
+    assert error.hint == Note("hint-more-uplinks", name="ssh:x/a:b", needed=2, form=form)
+
+
 def test_a_congestion_control_that_the_kernel_lacks(tmp_path, monkeypatch):
     available = tmp_path / "tcp_available_congestion_control"
     available.write_text("reno bbr cubic\n")

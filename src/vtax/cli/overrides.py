@@ -17,6 +17,8 @@ from vtax.study.load import design_overrides, find
 from vtax.study.model import Study
 
 _OF_GUEST = ("image", "vcpus", "memory", "disk")
+_ENDS = {"peer", "generator", "receiver"}
+_LEADS_NOWHERE = {"veth", "macvtap"}  # attachments without a port for another machine
 _LINK_FORM = "--link delay_us=50, of vtax topologies NAME"
 _BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
 _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
@@ -26,21 +28,23 @@ def changes_of(options: RunOptions, study: Study) -> dict[str, Any]:
     """Return what options change of a study. Raises BadInput."""
     given = options.of_study
     guest = {name: given[name] for name in _OF_GUEST if name in given}
+    links = link_changes(study, options.link)
     return merge_changes(
         {"platforms": list(options.platforms)} if options.platforms else {},
         {"scratch": list(options.scratch)} if options.scratch else {},
         {"guest": guest} if guest else {},
-        link_changes(study, options.link),
+        links,
         boot_changes(study, options.boot, options.blocks, options.platforms),
         design_overrides(study, options.blocks, options.sessions, options.budget),
-        _name_changes(study, given),
+        _name_changes(study, given, _bridged(study, links)),
     )
 
 
 def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
     """Return what --link changes: the settings of every link of the study, whose own ones stay beside them.
 
-    A setting that only some topologies of the study have is set on the links of those.
+    A setting that only some topologies of the study have is set on the links of those. A link with an end on another
+    machine is a bridge where the study has an attachment that leads to none, unless --link names one.
 
     Raises BadInput for what is no KEY=VALUE, for a factor, and for a study without network benchmarks.
     """
@@ -59,6 +63,8 @@ def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
             others = known - fields.get(table["topology"], known)
             own = {name: value for name, value in settings.items() if name not in others}
             _refuse_own_settings(study, table, own)
+            if own.keys() & _ENDS and table["link"].get("attachment") in _LEADS_NOWHERE:
+                own = {"attachment": "bridge", **own}
             values["link"] = {**table["link"], **own}
         changed.append(values)
     if not is_linked:
@@ -68,6 +74,22 @@ def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
             hint="omit --link",
         )
     return {"benchmark": changed}
+
+
+def _bridged(study: Study, links: Mapping[str, Any]) -> list[ChangedPart]:
+    """Return what `link_changes` changed of attachments."""
+    parts = []
+    for before, table in zip(
+        study.declared()["benchmark"], links.get("benchmark", ()), strict=False
+    ):
+        attachment = table.get("link", {}).get("attachment")
+        if attachment != before["link"].get("attachment"):
+            parts.append(
+                ChangedPart(
+                    what=f"attachment={attachment}", label=before["label"] or before["name"]
+                )
+            )
+    return parts
 
 
 def _refuse_own_settings(
@@ -119,14 +141,20 @@ def boot_changes(
     return {"boot": boots, "design": design}
 
 
-def _name_changes(study: Study, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the study's own list of what options changed, with the given ones; it stands beside every result."""
+def _name_changes(
+    study: Study, given: Mapping[str, Any], attachments: Sequence[ChangedPart]
+) -> dict[str, Any]:
+    """Return the study's own list of what options changed, with the given ones; it stands beside every result.
+
+    attachments: what --link changed of them.
+    """
     if not given:
         return {}
     added = []
     for option, value in given.items():
         text = ", ".join(value) if isinstance(value, tuple) else str(value)
-        added.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
+        parts = [ChangedPart(what=text), *(attachments if option == "link" else ())]
+        added.append(changed_by(f"--{option}", parts))
     return {"changed_by": [*(change.model_dump() for change in study.changed_by), *added]}
 
 

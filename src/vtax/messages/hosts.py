@@ -39,6 +39,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "packets that a router receives",
     "hint-without": "take {name} out",
     "interfaces-beyond": "{topology} needs {needed} network interfaces at an end, and {name} has at most {most}",
+    "hint-more-uplinks": "give {name} {needed} uplinks: {form}",
     "hint-no-network-of": "take network benchmarks out of studies with {name}",
     "no-huge-pages": "this host's kernel has no transparent huge pages",
     "hint-level": "take {level} out",

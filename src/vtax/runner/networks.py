@@ -173,4 +173,8 @@ def _refuse_beyond(
     if interfaces > limits.interfaces:
         numbers = {"needed": interfaces, "most": limits.interfaces}
         what = Note("interfaces-beyond", topology=point.topology, name=name, **numbers)
-        raise refuse(what, Note("hint-without", name=name), where="topology")
+        hint = Note("hint-without", name=name)
+        if isinstance(platform.driver, MachineDriver):
+            form = "/".join(["NIC:NIC_THERE"] * interfaces)
+            hint = Note("hint-more-uplinks", name=name, needed=interfaces, form=form)
+        raise refuse(what, hint, where="topology")
