@@ -98,7 +98,7 @@ def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file, version):
         Store.open(url(file))
     assert (
         caught.value.what
-        == f"the store is of schema {version}, which this vtax does not know; it reads 0002"
+        == f"the store is of schema {version}, which this vtax does not know; it reads 0003"
     )
     assert caught.value.where == str(file)
     assert "VTAX_STORE" in caught.value.hint

@@ -35,6 +35,7 @@ from vtax.foreign_text import clean, cleaned
 from vtax.stats.terms import role_of
 from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
+from vtax.store.columns import write_columns
 from vtax.store.contents import check_contents
 from vtax.store.creating import create
 from vtax.store.database import reading, store_name, temporary_engine, writing
@@ -264,7 +265,7 @@ def _copy_run(
             changes = {"name": name, "provenance": {**run.provenance, IMPORTED: origin}}
             rows = watch("stored", rows_of(source, run.id))
             with suppress(RunIsThere):
-                add_rows(connection, _with_changes(rows, changes))
+                write_columns(connection, add_rows(connection, _with_changes(rows, changes)))
                 is_new = True
                 break
     return Imported(

@@ -28,7 +28,7 @@ from vtax.foreign_text import one_line
 from vtax.store import schema
 
 KEYS = {"platform": ("name",), "cell": ("key",), "metric": ("benchmark", "name")}
-_NUMBERS = ("session", "block", "number", "position")
+NUMBERS = ("session", "block", "number", "position")
 _part, _trial = schema.part, schema.trial
 
 
@@ -38,7 +38,7 @@ def numbered(column: Column[Any]) -> ColumnElement[Any]:
     The numbers before the first block (blocks below 0) and those of trials in a block stay as they are.
     """
     table, name = column.table, column.name
-    if table not in (schema.guest, _trial) or name not in _NUMBERS:
+    if table not in (schema.guest, _trial) or name not in NUMBERS:
         return column
     there = column + _part.c[name]
     if name == "block":
@@ -102,7 +102,7 @@ def refuse_member(
 
 def add_parts(connection: Connection, run_id: int, runs: list[tuple[int, int]]) -> None:
     """Make runs the parts of a merged one, in this order. runs: the id and the number of sessions of each."""
-    total, block = dict.fromkeys(_NUMBERS, 0), _trial.c.block
+    total, block = dict.fromkeys(NUMBERS, 0), _trial.c.block
     rows: list[dict[str, int]] = []
     for member_id, sessions in runs:
         parts = parts_of(connection, member_id)

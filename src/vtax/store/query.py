@@ -13,10 +13,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
-    Integer,
     Select,
     Text,
-    bindparam,
     cast,
     func,
     select,
@@ -26,8 +24,14 @@ from vtax.described import Means
 from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
 from vtax.question import Selection
-from vtax.stats.means import grouped
 from vtax.store import schema
+from vtax.store.columns import (
+    Columns,
+    fetch_array,
+    measurement_rows,
+    read_columns,
+    trial_rows,
+)
 from vtax.store.parts import indices, numbered, of_run
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, RESOLUTIONS, SAMPLES
 from vtax.store.rows import fetch, plain_settings, reading_rows
@@ -183,11 +187,11 @@ def load(engine: Engine, run: RunHandle) -> RunData:
     """Return everything of a run but raw outputs and counters. Raises StoreError."""
     with reading_rows(engine) as connection:
         cells = _cells_of(connection, run)
-        trials = _read_trials(connection, run, cells)
+        columns = read_columns(connection, run.id)
         return RunData(
             run,
-            trials,
-            _read_measurements(connection, run.id, trials),
+            _trials_of(run, cells, columns),
+            _measurements_of(indices(connection, schema.metric, run.id), columns),
             _read_guests(connection, run),
             _read_warnings(connection, run.id, cells),
             _read_failures(connection, run.id, cells),
@@ -210,14 +214,16 @@ def in_order(
     query = select(numbered(trial.c.position)).where(of_run(trial, run.id))
     with reading_rows(engine) as connection:
         cells = _cells_of(connection, run)
+        metrics = indices(connection, schema.metric, run.id)
         failures = _read_failures(connection, run.id, cells)
-        positions = np.sort(_fetch(connection, query, ["i8"])["position"])
+        positions = np.sort(fetch_array(connection, query, ["i8"])["position"])
         firsts = np.unique(positions[::at_once]).tolist() or [0]
         for first, end in pairwise([*firsts, _AFTER_LAST]):
             is_within = trial.c.position.between(first - offset, end - 1 - offset)
-            trials = _read_trials(connection, run, cells, is_within)
-            measurements = _read_measurements(connection, run.id, trials)
-            data = RunData(run, trials, measurements, (), (), failures)
+            rows = trial_rows(connection, run.id, is_within)
+            measured = measurement_rows(connection, rows)
+            trials = _trials_of(run, cells, rows)
+            data = RunData(run, trials, _measurements_of(metrics, measured), (), (), failures)
             yield data, _read_effective(connection, run.id, is_within)
 
 
@@ -410,76 +416,33 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
         return {trial: numbers[guest_id] for trial, guest_id in fetch(connection, query)}
 
 
-def _read_trials(
-    connection: Connection,
-    run: RunHandle,
-    cells: Mapping[int, int],
-    *conditions: ColumnElement[bool],
-) -> Trials:
-    """Return the trials of a run for which the conditions hold. Raises ValueError."""
-    columns = schema.trial.c
-    query = select(
-        columns.id,
-        columns.cell_id,
-        numbered(columns.block),
-        numbered(columns.number),
-        numbered(columns.position),
-        columns.is_warmup,
-        columns.started_at,
-        (columns.status == "ok").label("is_ok"),
-        func.coalesce(columns.outside_s, -1.0).label("outside_s"),
-        func.coalesce(columns.inside_s, -1.0).label("inside_s"),
-        numbered(columns.session),
-        schema.part.c.place,
-    ).where(of_run(schema.trial, run.id), *conditions)
-    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4", "i4"]
-    rows = _fetch(connection, query, kinds)
-    rows = rows[np.lexsort((rows["id"], rows["place"]))]
-    _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
+def _trials_of(run: RunHandle, cells: Mapping[int, int], columns: Columns) -> Trials:
+    """Return the trials of a run from their columns. cells: index by id. Raises ValueError."""
+    _refuse_infinite(columns, ("started_at", "outside_s", "inside_s"))
     sessions = {session.number for session in run.sessions}
-    if not sessions >= set(np.unique(rows["session"]).tolist()):
+    if not sessions >= set(np.unique(columns["session"]).tolist()):
         raise ValueError("trials are of sessions that are not there")
-    outside_s, inside_s = rows["outside_s"], rows["inside_s"]
+    outside_s, inside_s = columns["outside_s"], columns["inside_s"]
     return Trials(
-        id=rows["id"].astype(np.int64),
-        cell=_indices_of(cells, rows["cell_id"], "cell"),
-        block=rows["block"].astype(np.int64),
-        number=rows["number"].astype(np.int64),
-        position=rows["position"].astype(np.int64),
-        is_warmup=rows["is_warmup"].astype(np.bool_),
-        is_ok=rows["is_ok"].astype(np.bool_),
-        started_at=rows["started_at"].astype(np.float64),
+        id=columns["id"].astype(np.int64),
+        cell=_indices_of(cells, columns["cell_id"], "cell"),
+        block=columns["block"].astype(np.int64),
+        number=columns["number"].astype(np.int64),
+        position=columns["position"].astype(np.int64),
+        is_warmup=columns["is_warmup"].astype(np.bool_),
+        is_ok=columns["is_ok"].astype(np.bool_),
+        started_at=columns["started_at"].astype(np.float64),
         outside_s=np.where(outside_s < 0, np.nan, outside_s),
         inside_s=np.where(inside_s < 0, np.nan, inside_s),
-        session=rows["session"].astype(np.int64),
+        session=columns["session"].astype(np.int64),
     )
 
 
-def _read_measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
-    """Return the measurements of trials, those of each session from one range of the clustered table."""
-    table = schema.measurement
-    first, last = bindparam("first", type_=Integer), bindparam("last", type_=Integer)
-    query = (
-        select(table.c.trial_id, table.c.metric_id, table.c.value)
-        .where(table.c.trial_id.between(first, last))
-        .order_by(table.c.trial_id, table.c.metric_id)
-    )
-    metrics = indices(connection, schema.metric, run_id)
-    trial, metric, value = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    starts = np.flatnonzero(np.diff(trials.session, prepend=0)).tolist()
-    for start, end in pairwise([*starts, trials.id.size]):
-        ids = trials.id[start:end]
-        rows = _fetch(connection, query, ["i8", "i8", "f8"], first=int(ids[0]), last=int(ids[-1]))
-        _refuse_infinite(rows, ("value",))
-        distinct, _, counts = grouped(rows["trial_id"])
-        place = np.searchsorted(ids, distinct)
-        index = np.repeat(place, counts)
-        is_own = np.repeat(ids[place] == distinct, counts)  # others were stored meanwhile
-        trial.append(index[is_own] + start)
-        metric.append(rows["metric_id"][is_own])
-        value.append(rows["value"][is_own])
-    metric_index = _indices_of(metrics, np.concatenate(metric), "metric")
-    return Measurements(np.concatenate(trial), metric_index, np.concatenate(value))
+def _measurements_of(metrics: Mapping[int, int], columns: Columns) -> Measurements:
+    """Return the measurements of a run from their columns. metrics: index by id. Raises ValueError."""
+    _refuse_infinite(columns, ("value",))
+    metric = _indices_of(metrics, columns["metric_id"], "metric")
+    return Measurements(columns["trial"].astype(np.int64), metric, columns["value"])
 
 
 def _read_guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
@@ -556,18 +519,8 @@ def _indices_of(indices: Mapping[int, int], wanted: Any, what: str) -> Ints:
     return found
 
 
-def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
+def _refuse_infinite(rows: Columns, names: Sequence[str]) -> None:
     for name in names:
         limit = LATEST if name == "started_at" else np.inf
         if not np.isfinite(rows[name]).all() or (np.abs(rows[name]) > limit).any():
             raise ValueError(f"{name} of a trial is no time or value")
-
-
-def _fetch(
-    connection: Connection, query: Select[Any], kinds: list[str], **values: int
-) -> NDArray[Any]:
-    """Return rows of a query as one structured array, filled straight from the driver's cursor."""
-    names = [column.key for column in query.selected_columns]
-    dtype = np.dtype(list(zip(names, kinds, strict=True)))
-    with connection.execute(query, values) as result:
-        return np.fromiter(result.cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]

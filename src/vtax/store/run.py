@@ -18,6 +18,7 @@ from vtax.limits import STORED_OUTPUT
 from vtax.messages import Note, columns_of, note_in, packed, restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
+from vtax.store.columns import drop_columns, write_columns
 from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
 from vtax.store.parts import of_run
@@ -210,6 +211,8 @@ class RunHandle:
             "session": self.session.number,
         }
         with self._writing() as connection:
+            if self.status != "running":
+                drop_columns(connection, self.id)
             trial_id = new_id(connection, schema.trial, row)
             if self._reopened is not None:
                 connection.execute(self._update().values(active_s=self._active_s()))
@@ -372,6 +375,10 @@ class RunHandle:
         }
         with self._writing() as connection:
             connection.execute(self._update().values(values))
+            if status == "running":
+                drop_columns(connection, self.id)
+            else:
+                write_columns(connection, self.id)
         self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
 
     def _active_s(self) -> float | None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0002"  # of the store that this vtax reads and writes
+VERSION = "0003"  # of the store that this vtax reads and writes
 BUNDLE_VERSION = "0001"  # of the tables in a bundle, which has no parts
 
 metadata = MetaData(
@@ -227,6 +227,16 @@ measurement = Table(
     Column("metric_id", ForeignKey("metric.id", ondelete="CASCADE"), primary_key=True),
     Column("value", Float, nullable=False),
     sqlite_with_rowid=False,
+)
+
+run_column = Table(  # of a run that is not under way, in pieces: see store.columns
+    "run_column",
+    metadata,
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", String(20), primary_key=True),
+    Column("place", Integer, primary_key=True),  # of the piece, from 0
+    Column("kind", String(3), nullable=False),  # of its numbers, as numpy names it
+    Column("content", LargeBinary, nullable=False),
 )
 
 counter = Table(

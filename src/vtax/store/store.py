@@ -241,6 +241,7 @@ class Store:
             for table in (schema.measurement, schema.counter, schema.output):
                 connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
             for table in (
+                schema.run_column,
                 schema.warning,
                 schema.trial,
                 schema.guest,

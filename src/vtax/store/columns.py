@@ -1,0 +1,221 @@
+"""The trials and measurements of a run as columns: what reports read of a run that is not under way.
+
+Rows are the record: what is measured is written as rows, and SQL, bundles and whatever refers to a trial read them.
+Columns repeat them, as an index does. They are made of the rows where a run ends or is imported, in that transaction,
+and dropped before its rows change. A run without columns is read from its rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+)
+
+from vtax.stats.means import grouped
+from vtax.store import schema
+from vtax.store.parts import NUMBERS, numbered, of_run, parts_of
+
+Columns = Mapping[str, NDArray[Any]]
+TRIAL = {
+    "id": "i8",
+    "cell_id": "i8",
+    "block": "i4",
+    "number": "i4",
+    "position": "i8",
+    "is_warmup": "?",
+    "is_ok": "?",
+    "started_at": "f8",
+    "outside_s": "f8",
+    "inside_s": "f8",
+    "session": "i4",
+}
+"""Columns of trials. outside_s, inside_s: -1 where not known."""
+MEASUREMENT = {"trial": "i8", "metric_id": "i8", "value": "f8"}
+"""Columns of measurements, by trial and metric. trial: place of the trial among those of the run, from 0."""
+_WHOLE = ("|i1", "<i2", "<i4", "<i8")
+_KINDS = {"?": ("|b1",), "f8": ("<f8",), "i4": _WHOLE, "i8": _WHOLE}  # that a column is stored as
+_TRIALS_AT_ONCE = 1 << 16  # whose columns are one row each
+_COMPRESSION = 1  # of whole numbers, most of which repeat; digits of a measured value do not
+
+
+def read_columns(connection: Connection, run_id: int) -> Columns:
+    """Return the columns of a run: those of its parts one after the other, by the ids of trials within each.
+
+    Numbers of trials are those in the run. Raises ValueError for columns that are damaged.
+    """
+    stored = _stored(connection, run_id)
+    parts: list[dict[str, NDArray[Any]]] = []
+    added: dict[str, list[int]] = {name: [] for name in (*NUMBERS, "trial")}
+    count = 0
+    for part in parts_of(connection, run_id):
+        columns = stored.pop(part.place, None)
+        for name in NUMBERS:
+            added[name].append(0 if columns is None else getattr(part, name))
+        if columns is None:
+            trials = trial_rows(connection, run_id, schema.part.c.place == part.place)
+            columns = {**trials, **measurement_rows(connection, trials)}
+        added["trial"].append(count)
+        count += columns["id"].size
+        parts.append(columns)
+    joined: dict[str, NDArray[Any]] = {}
+    trials_of = [columns["id"].size for columns in parts]
+    measured_of = [columns["trial"].size for columns in parts]
+    for name in (*TRIAL, *MEASUREMENT):
+        column = np.concatenate([columns.pop(name) for columns in parts])
+        if name in added:
+            sizes = measured_of if name == "trial" else trials_of
+            to_add = np.repeat(np.array(added[name], np.int64), sizes)
+            if name in ("block", "number"):
+                is_before = joined["block"] < 0 if name == "number" else column < 0
+                to_add[is_before != (name == "number")] = 0
+            column = column + to_add
+        joined[name] = column
+    return joined
+
+
+def write_columns(connection: Connection, run_id: int) -> None:
+    """Make the columns of a run, in place of those that it has. It is no merged one."""
+    drop_columns(connection, run_id)
+    trials = trial_rows(connection, run_id)
+    for place, first in enumerate(range(0, trials["id"].size, _TRIALS_AT_ONCE)):
+        some = {name: column[first : first + _TRIALS_AT_ONCE] for name, column in trials.items()}
+        measured = measurement_rows(connection, some)
+        measured["trial"] += first
+        rows = []
+        for name, column in {**some, **measured}.items():
+            key = {"run_id": run_id, "name": name, "place": place}
+            rows.append({**key, **_packed(column)})
+        connection.execute(insert(schema.run_column), rows)
+
+
+def drop_columns(connection: Connection, run_id: int) -> None:
+    """Remove the columns of a run."""
+    table = schema.run_column
+    connection.execute(delete(table).where(table.c.run_id == run_id))
+
+
+def trial_rows(
+    connection: Connection, run_id: int, *conditions: ColumnElement[bool]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns TRIAL from the rows of a run for which the conditions hold, by part and id."""
+    columns = schema.trial.c
+    query = select(
+        columns.id,
+        columns.cell_id,
+        numbered(columns.block),
+        numbered(columns.number),
+        numbered(columns.position),
+        columns.is_warmup,
+        (columns.status == "ok").label("is_ok"),
+        columns.started_at,
+        func.coalesce(columns.outside_s, -1.0).label("outside_s"),
+        func.coalesce(columns.inside_s, -1.0).label("inside_s"),
+        numbered(columns.session),
+        schema.part.c.place,
+    ).where(of_run(schema.trial, run_id), *conditions)
+    rows = fetch_array(connection, query, [*TRIAL.values(), "i4"])
+    order = np.lexsort((rows["id"], rows["place"]))
+    return {name: rows[name][order] for name in TRIAL}
+
+
+def measurement_rows(connection: Connection, trials: Columns) -> dict[str, NDArray[Any]]:
+    """Return the columns MEASUREMENT of trials, those of each session from one range of the clustered table."""
+    table = schema.measurement
+    first, last = bindparam("first", type_=Integer), bindparam("last", type_=Integer)
+    query = (
+        select(table.c.trial_id, table.c.metric_id, table.c.value)
+        .where(table.c.trial_id.between(first, last))
+        .order_by(table.c.trial_id, table.c.metric_id)
+    )
+    pieces = {name: [np.zeros(0, kind)] for name, kind in MEASUREMENT.items()}
+    starts = np.flatnonzero(np.diff(trials["session"], prepend=0)).tolist()
+    for start, end in pairwise([*starts, trials["id"].size]):
+        ids = trials["id"][start:end]
+        between = {"first": int(ids[0]), "last": int(ids[-1])}
+        rows = fetch_array(connection, query, ["i8", "i8", "f8"], **between)
+        distinct, _, counts = grouped(rows["trial_id"])
+        place = np.searchsorted(ids, distinct)
+        is_own = np.repeat(ids[place] == distinct, counts)  # others were stored meanwhile
+        pieces["trial"].append(np.repeat(place, counts)[is_own] + start)
+        pieces["metric_id"].append(rows["metric_id"][is_own])
+        pieces["value"].append(rows["value"][is_own])
+    return {name: np.concatenate(arrays) for name, arrays in pieces.items()}
+
+
+def fetch_array(
+    connection: Connection, query: Select[Any], kinds: list[str], **values: int
+) -> NDArray[Any]:
+    """Return rows of a query as one structured array, filled straight from the driver's cursor."""
+    names = [column.key for column in query.selected_columns]
+    dtype = np.dtype(list(zip(names, kinds, strict=True)))
+    with connection.execute(query, values) as result:
+        return np.fromiter(result.cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]
+
+
+def _stored(connection: Connection, run_id: int) -> dict[int, dict[str, NDArray[Any]]]:
+    """Return by place of a part the columns that it has."""
+    table, part = schema.run_column, schema.part
+    query = select(part.c.place, table.c.name, table.c.place, table.c.kind, table.c.content)
+    query = query.join_from(part, table, table.c.run_id == part.c.member_id)
+    pieces: dict[int, dict[str, dict[int, NDArray[Any]]]] = {}
+    for of_part, name, place, kind, content in connection.execute(
+        query.where(part.c.run_id == run_id)
+    ):
+        of_name = pieces.setdefault(of_part, {}).setdefault(name, {})
+        of_name[place] = _unpacked(name, kind, content)
+    return {of_part: _joined(columns) for of_part, columns in pieces.items()}
+
+
+def _joined(pieces: Mapping[str, Mapping[int, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Return columns from their pieces by place. Raises ValueError for those that do not belong together."""
+    columns = {}
+    for name, of_name in pieces.items():
+        columns[name] = np.concatenate([of_name[place] for place in sorted(of_name)])
+    for names in (TRIAL, MEASUREMENT):
+        if len({columns[name].size for name in names if name in columns}) > 1:
+            raise ValueError("columns of a run are of unequal length")
+    if columns.keys() != {*TRIAL, *MEASUREMENT}:
+        raise ValueError("a column of a run is missing")
+    places = columns["trial"]
+    if places.size and not 0 <= places.min() <= places.max() < columns["id"].size:
+        raise ValueError("a measurement is of a trial that is not there")
+    return columns
+
+
+def _packed(column: NDArray[Any]) -> dict[str, Any]:
+    """Return a column as its row has it: little-endian, whole numbers in the fewest bytes, compressed."""
+    if column.dtype.kind == "f":
+        return {"kind": "<f8", "content": column.astype("<f8").tobytes()}
+    if column.dtype.kind == "i":
+        low, high = int(column.min(initial=0)), int(column.max(initial=0))
+        fitting = [
+            kind for kind in _WHOLE if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
+        ]
+        column = column.astype(fitting[0])
+    return {
+        "kind": column.dtype.str,
+        "content": zlib.compress(column.tobytes(), _COMPRESSION),
+    }
+
+
+def _unpacked(name: str, kind: str, content: bytes) -> NDArray[Any]:
+    """Return a column from its row. Raises ValueError and zlib.error for a damaged one."""
+    known = {**TRIAL, **MEASUREMENT}
+    if name not in known or kind not in _KINDS[known[name]]:
+        raise ValueError("a column of a run is an unknown one")
+    return np.frombuffer(content if kind == "<f8" else zlib.decompress(content), kind)
