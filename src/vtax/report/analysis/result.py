@@ -255,9 +255,7 @@ def _measured(
             is_held_below=cell in held,
             is_withheld=found.is_withheld,
             settled=left.get(cell, frozenset()),
-            trial_blocks=found.seen.block,
-            trial_values=found.seen.value,
-            trial_positions=found.seen.position,
+            observed=found.seen,
         )
     return rows
 

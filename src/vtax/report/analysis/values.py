@@ -12,6 +12,7 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Warnings
 from vtax.levels import Levels, number_of
+from vtax.observations import Observations
 from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
 from vtax.report.analysis.sessions import MeasuredSession, units_of
@@ -55,8 +56,7 @@ class MeasuredRow:
     is_held_below: only the cache below a guest's disk held a trial's files.
     is_withheld: it has no ratio, for its reason; see `tails`.
     settled: blocks in which it was not measured because its comparison was decided; see `result.settled`.
-    trial_blocks, trial_values, trial_positions: of every measured trial that went well, in their order; positions are
-    in the run, from 0.
+    observed: the values of every measured trial that went well, in their order; None without any.
     """
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
@@ -75,9 +75,22 @@ class MeasuredRow:
     is_held_below: bool = False
     is_withheld: bool = False
     settled: frozenset[int] = frozenset()
-    trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    trial_values: Floats = field(default_factory=lambda: np.zeros(0))
-    trial_positions: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    observed: Observations | None = field(default=None, repr=False)
+
+    @property
+    def trial_blocks(self) -> Ints:
+        """The block of every measured trial that went well, in their order."""
+        return self.observed.block if self.observed else np.zeros(0, np.int64)
+
+    @property
+    def trial_values(self) -> Floats:
+        """The value of each of them."""
+        return self.observed.value if self.observed else np.zeros(0)
+
+    @property
+    def trial_positions(self) -> Ints:
+        """The position of each of them in the run, from 0."""
+        return self.observed.position if self.observed else np.zeros(0, np.int64)
 
     @property
     def step(self) -> float:
