@@ -18,10 +18,10 @@ from command_line import refusals
 from drawn_run import run_of
 
 from vtax.cli.main import group
-from vtax.report.analysis.drawings import drawings
 from vtax.report.analysis.source import Source
+from vtax.report.answers.figures.chart import chart_of
+from vtax.report.answers.figures.compute import drawings
 from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue, Scale
-from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers.figures import file_of, spec_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.html import html

@@ -13,16 +13,21 @@ from golden_files import Golden
 from vtax.errors import BadInput
 from vtax.levels import METRIC
 from vtax.messages import Note
-from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
-from vtax.report.analysis.figure_values import Drawing, Plotted
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.source import Source
+from vtax.report.answers.figures.chart import chart_of
+from vtax.report.answers.figures.compute import (
+    Drawing,
+    Plotted,
+    cell_tests,
+    drawings,
+    finished_blocks,
+)
+from vtax.report.answers.figures.view import exported
 from vtax.report.chapters import report
-from vtax.report.parts.figure_charts import chart_of
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import english
 from vtax.report.renderers.html import html
-from vtax.report.views.paper_figures import exported
 from vtax.study.load import Chosen, load, shipped
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from vtax.network.settings import LinkSettings
 from vtax.platforms.registry import drivers
 from vtax.study.claims import CheckTable
 from vtax.study.declared import Example, alternatives_of, bounds_of, is_share
-from vtax.study.fields import Duration, Share
+from vtax.study.fields import Duration, Share, Size
 from vtax.study.keys import Key, keys
-from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Size, Study
+from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Study
 from vtax.study.refusals import Problem, RefusedStudy, validated
 
 

@@ -35,7 +35,7 @@ from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 from vtax.units import about_size
 
 _MEBIBYTE = 1024**2

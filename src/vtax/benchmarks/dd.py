@@ -42,7 +42,7 @@ from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 _SECTOR_BYTES = 512
 _MEGA = 1e6

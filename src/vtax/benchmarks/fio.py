@@ -50,8 +50,7 @@ from vtax.benchmarks.checks import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note, quoted
-from vtax.study.fields import Privilege
-from vtax.study.model import Size
+from vtax.study.fields import Privilege, Size
 
 _SECTOR_BYTES = 512
 _PERCENTILES = {name: f"{share:.6f}" for name, share in fio_jobs.PERCENTILES.items()}

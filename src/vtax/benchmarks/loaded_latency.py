@@ -36,7 +36,7 @@ from vtax.benchmarks.network import check_link
 from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 _LEAD_S = 1  # of streams before the first request and after the last one
 _BESIDE_S = 0.3  # of a trial besides: starts and ends

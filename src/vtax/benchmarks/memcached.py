@@ -33,7 +33,7 @@ from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 11211
 _MEBIBYTE = 1024**2

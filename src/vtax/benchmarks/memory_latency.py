@@ -35,7 +35,7 @@ from vtax.benchmarks.checks import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 from vtax.units import about_size
 
 _TOOL = "vtax-memory-latency"

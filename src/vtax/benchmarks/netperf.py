@@ -55,7 +55,7 @@ from vtax.benchmarks.words import own_message
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 12865
 LARGEST_MESSAGE = 64 * 1024**2

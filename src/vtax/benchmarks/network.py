@@ -13,7 +13,7 @@ from vtax.benchmarks.base import SHORTEST_S, Context, Metric, Parameters
 from vtax.errors import BadInput, BenchmarkError
 from vtax.messages import Note
 from vtax.network.wire import burst_bytes
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""

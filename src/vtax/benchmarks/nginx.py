@@ -47,7 +47,7 @@ from vtax.benchmarks.service import (
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 8080
 _LATENCY_COLUMN, _ENDED = 2, "0*1+2*1"  # of h2load's log: start (µs), status, time (µs)

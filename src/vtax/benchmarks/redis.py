@@ -44,7 +44,7 @@ from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 6379
 _TESTS = ("set", "get")

@@ -44,7 +44,7 @@ from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 11111
 _UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside

@@ -38,7 +38,7 @@ from vtax.benchmarks.printed import printed
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 from vtax.units import format_size
 
 KERNELS = ("copy", "scale", "add", "triad")

@@ -41,7 +41,7 @@ from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.messages import Note
-from vtax.study.model import Size
+from vtax.study.fields import Size
 
 PORT = 3306
 _MEBIBYTE = 1024**2

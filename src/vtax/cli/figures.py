@@ -21,8 +21,8 @@ from vtax.errors import BadInput
 
 if TYPE_CHECKING:
     from vtax.report.analysis import Analysis
-    from vtax.report.analysis.figure_values import Drawing
     from vtax.report.analysis.source import Source
+    from vtax.report.answers.figures.compute import Drawing
     from vtax.report.document import Figure
     from vtax.report.renderers.format import Formatter
     from vtax.store.store import Store
@@ -90,10 +90,10 @@ def command(
       vtax figures urschei2007-1 --only figure-3 --map xen-pv=docker
       vtax figures tour-1 tour-2
     """
+    from vtax.report.answers.figures.view import exported
     from vtax.report.renderers.format import Formatter
     from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import of_reader
-    from vtax.report.views.paper_figures import exported
 
     store, mapping = existing_store(), mapping_of(mapped)
     if other:
@@ -179,7 +179,7 @@ def _of_run(
 
 def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Sequence[Drawing]:
     """Return the figures of the publication. Raises BadInput for a run that has none because no block is finished."""
-    from vtax.report.analysis.drawings import drawings, finished_blocks
+    from vtax.report.answers.figures.compute import drawings, finished_blocks
 
     analysis = source.analysis
     published = drawings(analysis, source.data, mapping)
@@ -215,9 +215,9 @@ def _measured(
     chosen: Sequence[Drawing], analysis: Analysis, *, refuses: bool
 ) -> tuple[dict[str, Figure], list[dict[str, str]]]:
     """Return (figures by id, id and reason of each without a value). refuses: raise BadInput for such a one."""
-    from vtax.report.parts.figure_charts import chart_of
+    from vtax.report.answers.figures.chart import chart_of
+    from vtax.report.answers.figures.view import why_not
     from vtax.report.renderers.format import english
-    from vtax.report.views.paper_figures import why_not
 
     figures: dict[str, Figure] = {}
     left_out = []

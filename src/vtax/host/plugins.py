@@ -40,9 +40,8 @@ KINDS = {
     "topology": "vtax.network.topologies",
     "view": "vtax.report.views",
 }
-"""Kind of plug-in -> its group of entry points, which is also the package of the shipped ones unless `_SHIPPED` says."""
+"""Kind of plug-in -> its group of entry points, which is also the package of the shipped ones, but for views."""
 _ANSWERS = "vtax.report.answers"
-_SHIPPED = {"view": (_ANSWERS, "vtax.report.views")}
 NO_PLUGIN = f"registers no {', '.join(KINDS)}"
 """Problem of a module in which nothing is registered."""
 PUT_BESIDE = "PUT_BESIDE"
@@ -180,12 +179,12 @@ def _modules_beside(kind: str) -> Iterator[ModuleType]:
     A plug-in is a module in the directory of its kind, or in a package there. An answer of a report is a package whose
     module `view` registers it, as `answers/result/view.py` does: the others are imported when they are needed.
     """
-    for package in _SHIPPED.get(kind, (KINDS[kind],)):
-        path = importlib.import_module(package).__path__
-        for module in pkgutil.walk_packages(path, f"{package}."):
-            in_package = module.name.count(".") > package.count(".") + 1
-            if package != _ANSWERS or not in_package or module.name.endswith(".view"):
-                yield importlib.import_module(module.name)
+    package = _ANSWERS if kind == "view" else KINDS[kind]
+    path = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        in_package = module.name.count(".") > package.count(".") + 1
+        if package != _ANSWERS or not in_package or module.name.endswith(".view"):
+            yield importlib.import_module(module.name)
 
 
 def _plugins_in(module: ModuleType, kind: str) -> list[Any]:

@@ -17,10 +17,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vtax.messages import packed, restored
-from vtax.units import duration_s, share_of
+from vtax.units import duration_s, share_of, size_bytes
 
 Duration = Annotated[
     float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
+]
+Size = Annotated[
+    int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})
 ]
 KeptNote = Annotated[str, AfterValidator(restored), PlainSerializer(packed, return_type=str)]
 """A text, or a note of vtax, which is kept by its code and data so that a report can say it in any language."""

@@ -1,7 +1,7 @@
 """`[[figure]]`: a figure or table of the publication that a study repeats, as data that a run is drawn by.
 
 A figure selects cells of the study, as `[[claim.check]]` does, and says what is drawn along which axis.
-`report/analysis/drawings.py` evaluates it.
+`report/answers/figures/compute.py` evaluates it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from vtax.levels import Level, link_factors
@@ -21,17 +21,14 @@ from vtax.study.fields import (
     Name,
     Scratch,
     Share,
+    Size,
     StudyTable,
     disagreement,
 )
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
 from vtax.study.variants import Protocols, Scales, find_missing_names
-from vtax.units import size_bytes
 
-Size = Annotated[
-    int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})
-]
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 

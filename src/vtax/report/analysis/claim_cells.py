@@ -1,4 +1,5 @@
-"""The cells that a claim selects, and one logarithm for every block of what it compares."""
+"""The cells that a claim selects, one logarithm for every block of what it compares, and what stands for a publication's
+platforms and hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.benchmarks.base import PACKET_BYTES
-from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
+from vtax.errors import BadInput
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.pairing import Logs, mean_logs
 from vtax.question import Selection, by, group, rest
 from vtax.report.analysis.compared import Cell, cells_of
@@ -18,7 +20,7 @@ from vtax.stats.ratio import BlockMeans
 from vtax.study.claims import CheckTable, ClaimSide
 
 Mapped = Mapping[str, str]
-"""Platform of a claim -> the platform of the run that stands for it."""
+"""Platform or host of a publication -> the one of the run that stands for it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,42 @@ def host_name(number: int) -> str:
 def host_here(number: int, mapped: Mapped) -> int:
     """Return the number of the host of the run that stands for one of the publication."""
     return int(mapped.get(host_name(number), host_name(number)).removeprefix(f"{HOST}-"))
+
+
+def mapping_of(mapped: Mapped, names: Iterable[str], hosts: Iterable[int]) -> dict[str, str]:
+    """Return what of a mapping is about these platforms, and hosts by their numbers."""
+    named = {*names, *map(host_name, hosts)}
+    return {name: other for name, other in mapped.items() if name in named}
+
+
+def check_mapping(
+    analysis: Analysis, mapped: Mapped, named: Sequence[str], numbers: Iterable[int], kind: str
+) -> None:
+    """Raise BadInput for a mapping of a platform or host that is not named, or to one that the run did not measure.
+
+    numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
+    """
+    there = {platform.name: platform for platform in analysis.platforms}
+    hosts = set(map(host_name, numbers))
+    for name, other in mapped.items():
+        where = f"--map {name}={other}"
+        if name in hosts:
+            known = [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
+            if other not in known:
+                raise unknown("host", other, known, where, analysis.name)
+            continue
+        if name not in named:
+            what = f"no {kind} of {analysis.study} names the platform {name!r}"
+            hint = f"{kind}s name {', '.join(named)}" if named else f"it has no {kind}s"
+            raise BadInput(what, where=where, hint=hint)
+        if name in there and there[name].available:
+            what = f"{name} was measured itself, so nothing stands for it"
+            raise BadInput(what, where=where, hint="map platforms that this run has no values of")
+        if other not in there:
+            raise unknown("platform", other, list(there), where, analysis.name)
+        if not there[other].available:
+            what = f"{analysis.name} did not measure {other}: {there[other].reason}"
+            raise BadInput(what, where=where, hint=there[other].hint)
 
 
 def blocks_of_host(analysis: Analysis, number: int) -> set[int]:

@@ -44,6 +44,15 @@ from vtax.store.records import (
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A value with the bounds of an interval; None without one. Unit of the metric, or a ratio."""
+
+    value: Annotated[float, Means("value")]
+    low: Annotated[float | None, Means("bounds of its interval")] = None
+    high: Annotated[float | None, Means("bounds of its interval")] = None
+
+
+@dataclass(frozen=True)
 class MeasuredRow:
     """One metric of one cell, before it is compared.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Literal
 
+from vtax.levels import LINK, number_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
@@ -28,6 +29,7 @@ _NO_USE = (
     1.0  # a loss, from which its bound says too little, and the times of the estimate say more
 )
 _MOST_NAMED = 8  # in a sentence
+_BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")  # factors
 _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pthread)`
 PLATFORM = doc.Column("platform", msg("platform"))
 
@@ -322,3 +324,14 @@ def warnings_part(warnings: Sequence[doc.Warning], *, shows_code: bool = False) 
     if not warnings:
         return []
     return [doc.Titled(msg("Warnings"), (doc.Warnings(tuple(warnings), shows_code),))]
+
+
+def factor_words(factor: str) -> str:
+    """Return a factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
+    return factor.removeprefix(LINK).replace("_", " ")
+
+
+def level_label(factor: str, level: str) -> doc.Inline:
+    """Return a level as figures label it: sizes as `64 KiB`."""
+    number = number_of(level)
+    return doc.Size(number) if number is not None and _BYTES.search(factor) else level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated
@@ -11,8 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from vtax.described import BESIDE, Means, Only
-from vtax.errors import BadInput
-from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
 from vtax.messages import Note
 from vtax.pairing import mean_logs
 from vtax.report import document as doc
@@ -20,9 +19,9 @@ from vtax.report.analysis.claim_cells import (
     AveragedEntries,
     Mapped,
     blocks_of_host,
+    check_mapping,
     entries_of,
     has_values_on,
-    host_name,
     mapped_side,
     means_of,
     packets_apart,
@@ -287,36 +286,6 @@ def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
         for check in claim.check:
             hosts.update(check.hosts)
     return list(platforms), hosts
-
-
-def check_mapping(
-    analysis: Analysis, mapped: Mapped, named: Sequence[str], numbers: Iterable[int], kind: str
-) -> None:
-    """Raise BadInput for a mapping of a platform or host that is not named, or to one that the run did not measure.
-
-    numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
-    """
-    there = {platform.name: platform for platform in analysis.platforms}
-    hosts = set(map(host_name, numbers))
-    for name, other in mapped.items():
-        where = f"--map {name}={other}"
-        if name in hosts:
-            known = [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
-            if other not in known:
-                raise unknown("host", other, known, where, analysis.name)
-            continue
-        if name not in named:
-            what = f"no {kind} of {analysis.study} names the platform {name!r}"
-            hint = f"{kind}s name {', '.join(named)}" if named else f"it has no {kind}s"
-            raise BadInput(what, where=where, hint=hint)
-        if name in there and there[name].available:
-            what = f"{name} was measured itself, so nothing stands for it"
-            raise BadInput(what, where=where, hint="map platforms that this run has no values of")
-        if other not in there:
-            raise unknown("platform", other, list(there), where, analysis.name)
-        if not there[other].available:
-            what = f"{analysis.name} did not measure {other}: {there[other].reason}"
-            raise BadInput(what, where=where, hint=there[other].hint)
 
 
 def _prepared(

@@ -10,11 +10,17 @@ from dataclasses import replace
 from vtax.described import values_of
 from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
+from vtax.report.analysis.claim_cells import mapping_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.answers.claims import mapping
-from vtax.report.answers.claims.compute import ClaimedComparison, Claims, JudgedClaim, claims
+from vtax.report.answers.claims.compute import (
+    ClaimedComparison,
+    Claims,
+    JudgedClaim,
+    claims,
+    named_in_claims,
+)
 from vtax.report.document import joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
 from vtax.report.views.base import Options, View, register_view
@@ -38,7 +44,7 @@ _IN_PART: Mapping[str, doc.Inline] = {
 def document(source: Source, options: Options) -> doc.Document:
     """Every claim of the run's study; claims are judged by the whole run."""
     analysis = source.whole.analysis
-    mapped = mapping.of_claims(analysis, options.mapped)
+    mapped = mapping_of(options.mapped, *named_in_claims(analysis))
     return document_of(
         claims(analysis, mapped),
         analysis,

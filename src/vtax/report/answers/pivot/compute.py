@@ -39,10 +39,17 @@ from vtax.report.analysis.factors import (
     ordered,
     recorded,
 )
-from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import (
+    Analysis,
+    Estimate,
+    OfSection,
+    ResultPoint,
+    Row,
+    Section,
+    every_row,
+)
 from vtax.report.analysis.warnings import at_places
 from vtax.report.answers.hosts.compute import hosts_of
 from vtax.report.answers.pivot.values import PERCENTILES, Quantity, Values, blocks_in

@@ -15,11 +15,10 @@ from vtax.pairing import pair_rows
 from vtax.question import Selection, rest
 from vtax.report import document as doc
 from vtax.report.analysis.factors import recorded
-from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.result import row_contrast
 from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.values import ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import Estimate, ResultPoint, Row, Section, every_row
 from vtax.report.answers.within_trials.compute import trials_of
 from vtax.report.document import msg
 from vtax.stats.checks import StatsError

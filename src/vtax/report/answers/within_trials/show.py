@@ -17,7 +17,6 @@ from vtax.report.answers.within_trials.compute import Course, over_shares, over_
 from vtax.report.document import joined, levels_of, msg, plural, scale_for
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
-from vtax.report.parts.figure_charts import level_of, words_of
 
 _MOST_PANELS = 6
 _LOG_FROM, _LOG_TO = 20.0, 1e6  # largest / smallest value, between which their axis is logarithmic
@@ -126,12 +125,18 @@ def _load_chart(
                 other,
                 analysis,
                 key=f"load {section.label} {factor}",
-                title=msg("{name}: latency over {load}", name=section.label, load=words_of(factor)),
+                title=msg(
+                    "{name}: latency over {load}",
+                    name=section.label,
+                    load=shared.factor_words(factor),
+                ),
                 axis=msg("latency"),
                 note=note,
-                x_title=words_of(factor),
+                x_title=shared.factor_words(factor),
                 log=("x",) if max(loads) / min(loads) >= _LOG_LOADS_FROM else (),
-                x_labels=tuple((load, level_of(factor, f"{load:g}")) for load in sorted(loads)),
+                x_labels=tuple(
+                    (load, shared.level_label(factor, f"{load:g}")) for load in sorted(loads)
+                ),
             )
 
 

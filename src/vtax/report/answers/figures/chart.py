@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
-from vtax.levels import BENCHMARK, HOST, LINK, METRIC, PLATFORM, number_of
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, number_of
 from vtax.report import document as doc
-from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, Estimate
+from vtax.report.answers.figures.compute import Drawing, Plotted
 from vtax.report.document import joined, listed, msg, plural, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.published import changes_of, cited
 from vtax.study.figures import NAMED_AXES, QUANTITY, TEST, Quantity
 
-_BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
 _PERCENT = doc.Scale("%", 0.01)
 _ROW = "row"  # of a table: a benchmark with a metric
 _OTHER_SIGN = "†"
@@ -83,7 +81,7 @@ def chart_of(drawing: Drawing, analysis: Analysis, *, is_alone: bool = True) -> 
     return _Builder(drawing, analysis, is_alone=is_alone).chart()
 
 
-def mapping_of(mapped: Mapping[str, str]) -> list[doc.Inline]:
+def mapped_notes(mapped: Mapping[str, str]) -> list[doc.Inline]:
     """Return what stands for a platform or host of the publication, a sentence each."""
     return [
         msg("{here} stands for {there}, by request.", here=here, there=there)
@@ -239,7 +237,7 @@ class _Builder:
                 sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
             )
             return label if is_alone else joined([label, metric], " ")
-        return level_of(axis, key) if axis else key
+        return shared.level_label(axis, key) if axis else key
 
     def _marked(self, key: str, places: Sequence[Plotted]) -> doc.Inline:
         """Return the label of a key of the horizontal axis, with a sign where values are of another quantity."""
@@ -252,7 +250,7 @@ class _Builder:
     def _axis_title(self, axis: str) -> doc.Inline:
         if axis == TEST:
             return msg("test number")
-        return "" if axis in (*NAMED_AXES, _ROW) else words_of(axis)
+        return "" if axis in (*NAMED_AXES, _ROW) else shared.factor_words(axis)
 
     def _panel(self, key: str, scale: doc.Scale, places: Sequence[Plotted]) -> doc.ChartPanel:
         """Return a panel with the title of its values. places: its own."""
@@ -271,7 +269,7 @@ class _Builder:
             QUANTITY,
             HOST,
         ):
-            title = msg("{name}: {value}", name=words_of(self.figure.panel), value=title)
+            title = msg("{name}: {value}", name=shared.factor_words(self.figure.panel), value=title)
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
@@ -351,7 +349,7 @@ class _Builder:
         """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
         analysis, figure = self.analysis, self.figure
         found: list[doc.Inline] = [
-            *mapping_of(self.drawing.mapped),
+            *mapped_notes(self.drawing.mapped),
             plural(
                 "{run}: {count} block.",
                 "{run}: {count} blocks.",
@@ -419,17 +417,6 @@ class _Builder:
         if figure.note:
             found.append(term(figure.note))
         return found
-
-
-def words_of(factor: str) -> str:
-    """Return a factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
-    return factor.removeprefix(LINK).replace("_", " ")
-
-
-def level_of(factor: str, level: str) -> doc.Inline:
-    """Return a level as figures label it: sizes as `64 KiB`."""
-    number = number_of(level)
-    return doc.Size(number) if number is not None and _BYTES.search(factor) else level
 
 
 def _number(key: str) -> float:

@@ -11,15 +11,20 @@ import numpy as np
 from vtax.described import BESIDE, Means, Only
 from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
-from vtax.report.analysis.drawings import drawings, efficiency_of
-from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
+from vtax.report.analysis.claim_cells import mapping_of
 from vtax.report.analysis.published import Repeated, repeated
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.values import Analysis
-from vtax.report.answers.claims import mapping
+from vtax.report.analysis.values import Analysis, Estimate
+from vtax.report.answers.figures.chart import chart_of, left_of, mapped_notes, right_of, title_of
+from vtax.report.answers.figures.compute import (
+    Drawing,
+    Plotted,
+    drawings,
+    efficiency_of,
+    named_in_figures,
+)
 from vtax.report.document import joined, listed, msg, muted, plural, scale_for
 from vtax.report.parts import shared
-from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.checks import Better
 from vtax.study.figures import Quantity
@@ -51,11 +56,12 @@ class FiguresResult:
 def document(source: Source, options: Options) -> doc.Document:
     """Return every figure of the run's study with its values; figures are of the whole run."""
     analysis, data = source.whole.analysis, source.whole.data
-    found = drawings(analysis, data, mapping.of_figures(analysis, options.mapped))
+    mapped = mapping_of(options.mapped, *named_in_figures(analysis))
+    found = drawings(analysis, data, mapped)
     if not found:
         text = msg("the study of this run declares no figures")
         return doc.Document(VIEW.title, (doc.Paragraph(text),), nothing=text)
-    here = mapping_of({there: here for each in found for there, here in each.mapped.items()})
+    here = mapped_notes({there: here for each in found for there, here in each.mapped.items()})
     parts: list[doc.Part] = [doc.Paragraph(text, "caution") for text in here]
     parts.append(_overview(found))
     parts += [_section(each, analysis) for each in found if each.is_measured]

@@ -1,0 +1,1 @@
+"""The figures and tables of the publication that a study repeats."""
