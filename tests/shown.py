@@ -11,11 +11,12 @@ from rich.console import Console
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
+from vtax.report.answers.result.exported import exported
 from vtax.report.chapters import report
 from vtax.report.document import Document, Warning
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.html import html
-from vtax.report.renderers.json import as_json
+from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.terminal import render
 from vtax.report.views.base import Options
@@ -79,7 +80,7 @@ def page(analysis: Analysis, language: Language = ENGLISH) -> str:
 
 def values(analysis: Analysis) -> Any:
     """The result for programs."""
-    return as_json(result(analysis))
+    return plain(exported(analysis))
 
 
 def sentence(warning: Warning) -> str:

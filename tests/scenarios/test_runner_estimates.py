@@ -115,7 +115,7 @@ def test_runs_of_another_host_estimate_nothing(driver, store, home, monkeypatch)
 def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(
     driver, store, home, monkeypatch
 ):
-    monkeypatch.setattr("vtax.runner.estimates.benchmarks", lambda: {"script": ScriptBenchmark()})
+    monkeypatch.setattr("vtax.runner.estimates.find_benchmark", {"script": ScriptBenchmark()}.get)
     plan = planned()
     run = executed(plan, store, home)
     other = replace(

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from a_run import measured, noisy
-from shown import page, result, terminal
+from shown import page, result, terminal, values
 
 from vtax.benchmarks.base import Resource
 from vtax.guest.facts import NAMES, OPEN, is_of
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.also_differs import FACTS, also_differs
-from vtax.report.renderers.json import as_json
 from vtax.report.renderers.markdown import markdown
 
 COMMON = {"limit.open_files": "20000", "scratch_file_system": "ext4", "kernel_release": "6.1"}
@@ -54,7 +53,7 @@ def test_a_container_in_another_file_system_is_named_once_beside_the_verdict(run
     for shown in (terminal(analysis, 200), markdown(document)):
         assert text in " ".join(shown.split()).replace("first and second", "first, second")
     assert "/scratch is overlay" in page(analysis)
-    (found,) = as_json(document)["also_differs"]
+    (found,) = values(analysis)["also_differs"]
     assert (found["fact"], found["platforms"]) == ("scratch_file_system", ["first", "second"])
     assert found["text"] == "/scratch is overlay, native's is ext4"
 

@@ -10,13 +10,19 @@ from typing import cast
 
 from vtax.benchmarks.base import Benchmark, Resource
 from vtax.errors import BadInput
-from vtax.host.plugins import Origin, discover, origins
+from vtax.host.plugins import Origin, discover, origins, shipped_plugin
 
 
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """Return all benchmarks by name."""
     return cast(Mapping[str, Benchmark], discover("benchmark", Benchmark))
+
+
+def find_benchmark(name: str) -> Benchmark | None:
+    """Return the benchmark of a name; None of one that is not installed. Of those that vtax ships it imports no other."""
+    found: Benchmark | None = shipped_plugin("benchmark", name) or benchmarks().get(name)
+    return found
 
 
 def foreign() -> Mapping[str, Origin]:
@@ -28,14 +34,15 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     """Return the Debian packages of the tools of benchmarks; unknown names are left out."""
     packages: list[str] = []
     for name in dict.fromkeys(names):
-        if name in benchmarks():
-            packages += benchmarks()[name].packages
+        benchmark = find_benchmark(name)
+        if benchmark is not None:
+            packages += benchmark.packages
     return tuple(packages)
 
 
 def resource_of(name: str) -> Resource:
     """Return the resource that a benchmark loads; `application` for one that is not installed here."""
-    benchmark = benchmarks().get(name)
+    benchmark = find_benchmark(name)
     return benchmark.resource if benchmark else "application"
 
 
@@ -47,8 +54,9 @@ def about(benchmark: Benchmark) -> str:
 
 def get(name: str, further: Iterable[str] = ()) -> Benchmark:
     """Return the benchmark of a name. Raises BadInput with the nearest names. further: more names to suggest."""
-    if name in benchmarks():
-        return benchmarks()[name]
+    benchmark = find_benchmark(name)
+    if benchmark is not None:
+        return benchmark
     near = get_close_matches(name, [*further, *benchmarks()], 3)
     suggestion = f"; did you mean {', '.join(near)}?" if near else ""
     raise BadInput(f"there is no benchmark {name!r}{suggestion}", hint="vtax benchmarks lists them")

@@ -50,7 +50,7 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
         start = images.named(Home.from_environment(), study.guest.image)
     _check_entry(study, start)
     recipe = start.with_packages(packages_for(study)).with_disk(study.guest.disk or 0)
-    benchmarks = [tools.benchmarks().get(table.name) for table in study.benchmark]
+    benchmarks = [tools.find_benchmark(table.name) for table in study.benchmark]
     if not any(benchmark and benchmark.makes_data for benchmark in benchmarks):
         return recipe
     data = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.cli.run_options import RunOptions
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
@@ -191,7 +191,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _has_link(table: Mapping[str, Any]) -> bool:
-    benchmark = benchmarks().get(table["name"])
+    benchmark = find_benchmark(table["name"])
     return bool(table["topology"] or (benchmark and benchmark.needs_network))
 
 

@@ -75,11 +75,11 @@ def requested(options: dict[str, Any]) -> Axes | None:
 
     Raises BadInput for --metric or --value without an axis.
     """
-    from vtax.levels import PLATFORM
-    from vtax.report.answers.pivot.compute import Axes
-
     rows, columns, panels = (options.pop(name) for name in _NAMES)
     if rows or columns or panels or options["to"]:
+        from vtax.levels import PLATFORM
+        from vtax.report.answers.pivot.compute import Axes
+
         return Axes(rows or PLATFORM, columns or "", panels or "")
     options.pop("to")
     for name, option in _OTHERS.items():

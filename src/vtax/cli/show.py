@@ -122,11 +122,11 @@ def _optional_views() -> list[View]:
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
-    from vtax.report.answers.result.exported import exported_whole
-    from vtax.report.renderers.json import plain
-
     options = Options("all" if every_metric else "brief")
     if as_json:
+        from vtax.report.answers.result.exported import exported_whole
+        from vtax.report.renderers.json import plain
+
         print_json(plain(exported_whole(source)))
         return
     print_document(result.VIEW.document(source, options), as_json=False)

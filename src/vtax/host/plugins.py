@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from importlib.metadata import (
     Distribution,
     EntryPoint,
@@ -89,6 +90,22 @@ def discover(kind: str, shape: type, notify: Callable[[str], None] | None = None
     notify: called with a line for each skipped entry point, by default on stderr. They raise nothing.
     """
     return {plugin.name: plugin for plugin, _ in _find(kind, shape, notify or _print_on_stderr)}
+
+
+@cache
+def shipped_plugin(kind: str, name: str) -> Any | None:
+    """Return a shipped plug-in whose module, or package, has its name; None for any other. Imports no other modules.
+
+    kind: a key of KINDS.
+    name: of the plug-in, as others wrote it.
+    """
+    own_name = name.replace("-", "_")
+    for module in _shipped_modules(kind):
+        if own_name in module.split("."):
+            for plugin in _plugins_in(importlib.import_module(module), kind):
+                if plugin.name == name:
+                    return plugin
+    return None
 
 
 def shipped_names(kind: str) -> frozenset[str]:
@@ -179,12 +196,16 @@ def _modules_beside(kind: str) -> Iterator[ModuleType]:
     A plug-in is a module in the directory of its kind, or in a package there. An answer of a report is a package whose
     module `view` registers it, as `answers/result/view.py` does: the others are imported when they are needed.
     """
+    return map(importlib.import_module, _shipped_modules(kind))
+
+
+def _shipped_modules(kind: str) -> Iterator[str]:
     package = _ANSWERS if kind == "view" else KINDS[kind]
     path = importlib.import_module(package).__path__
     for module in pkgutil.walk_packages(path, f"{package}."):
         in_package = module.name.count(".") > package.count(".") + 1
         if package != _ANSWERS or not in_package or module.name.endswith(".view"):
-            yield importlib.import_module(module.name)
+            yield module.name
 
 
 def _plugins_in(module: ModuleType, kind: str) -> list[Any]:

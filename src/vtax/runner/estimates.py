@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.length import expected_s, read_parameters
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.counters.host import machine_id
 from vtax.errors import StoreError
 from vtax.runner.plan import Plan
@@ -102,7 +102,7 @@ def _times_of_run(data: RunData, context: Context) -> _RunTimes:
     ratios: dict[tuple[str, str], list[float]] = {}
     known = costs(data, own_time=True)
     for cell in data.run.cells:
-        benchmark, cost = benchmarks().get(cell.benchmark), known.get(cell.key)
+        benchmark, cost = find_benchmark(cell.benchmark), known.get(cell.key)
         if benchmark is None or cost is None:
             continue
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from vtax.host.plugins import shipped_plugin
 from vtax.report.analysis.values import Analysis
 
 if TYPE_CHECKING:
@@ -14,14 +15,19 @@ if TYPE_CHECKING:
 
 def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
     """Platform -> its driver, of those that were tested and whose driver is installed here."""
+    found = {}
+    for platform in analysis.platforms:
+        driver = _find(str(platform.identity.get("driver", ""))) if platform.available else None
+        if driver is not None:
+            found[platform.name] = driver
+    return found
+
+
+def _find(name: str) -> Driver | None:
+    """Return a driver by name; of those that vtax ships no other is imported."""
     from vtax.platforms.registry import drivers
 
-    of_platforms = {
-        p.name: str(p.identity.get("driver", "")) for p in analysis.platforms if p.available
-    }
-    return {
-        platform: drivers()[name] for platform, name in of_platforms.items() if name in drivers()
-    }
+    return shipped_plugin("platform", name) or drivers().get(name)
 
 
 def choice_behind(driver: Driver | None, fact: str, value: str, baseline: str) -> Choice | None:

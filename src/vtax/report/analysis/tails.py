@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from vtax.benchmarks.base import Tail
 from vtax.benchmarks.histograms import count_requests, is_histogram, merge_histograms, percentile
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.messages import Note
 from vtax.observations import Observations
 from vtax.store.query import Ints
@@ -18,7 +18,7 @@ Histograms = Mapping[int, Mapping[str, Sequence[float]]]
 
 def tail_of(benchmark: str, metric: str) -> Tail | None:
     """Return the percentile that a metric is, as its benchmark declares it; None of any other metric."""
-    known = benchmarks().get(benchmark)
+    known = find_benchmark(benchmark)
     found = [each.tail for each in known.metrics if each.name == metric] if known else []
     return found[0] if found else None
 

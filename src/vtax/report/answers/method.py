@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.benchmarks.length import found_count
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.levels import Levels
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
@@ -84,7 +84,7 @@ def _counts(analysis: Analysis) -> Iterator[str]:
         return
     counts: dict[str, list[str]] = {}
     for cell in analysis.cells:
-        benchmark = benchmarks().get(cell.benchmark)
+        benchmark = find_benchmark(cell.benchmark)
         found = found_count(benchmark, cell.parameters) if benchmark else None
         if found:
             parameter, count = found

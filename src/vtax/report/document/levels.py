@@ -11,7 +11,9 @@ from vtax.units import format_size, size_bytes
 
 def written_level(factor: str, level: str) -> str:
     """Return a level as people read it: `256KiB` of a parameter that is a size, which is exact."""
-    return format_size(int(level)) if factor in _sizes() and level.isdecimal() else level
+    if "_" not in factor or not level.isdecimal() or factor not in _sizes():  # the last is slow
+        return level
+    return format_size(int(level))
 
 
 @cache
@@ -26,4 +28,4 @@ def _sizes() -> frozenset[str]:
             forms = alternatives_of(field.annotation, tuple(field.metadata))
             is_size = any(conversion_of(each.metadata) is size_bytes for each in forms)
             kinds.setdefault(name, set()).add(is_size)
-    return frozenset(name for name, found in kinds.items() if found == {True} and "_" in name)
+    return frozenset(name for name, found in kinds.items() if found == {True})

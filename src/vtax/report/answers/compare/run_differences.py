@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from vtax.benchmarks.length import found_count
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.guest.audit import Fact
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
@@ -183,7 +183,7 @@ def setting_differences(
     cells = treatment_cell, baseline_cell
     parameters = [_without(cell.parameters, fixed) for cell in cells]
     links = [_without(cell.link, fixed) for cell in cells]
-    benchmark = benchmarks().get(treatment_cell.benchmark)
+    benchmark = find_benchmark(treatment_cell.benchmark)
     if benchmark is not None:
         for side in parameters:
             found = found_count(benchmark, side)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vtax.benchmarks.base import Operations
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.counters import table
 from vtax.counters.table import LINK
 from vtax.foreign_data import parse_json
@@ -33,7 +33,7 @@ Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
 
 def operations_of(metric: MetricRecord) -> Operations | None:
     """Return the operation that a metric is the time of, as its benchmark declares it; None without one."""
-    benchmark = benchmarks().get(metric.benchmark)
+    benchmark = find_benchmark(metric.benchmark)
     found = (
         [each.time_of for each in benchmark.metrics if each.name == metric.name]
         if benchmark

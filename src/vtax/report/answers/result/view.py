@@ -18,7 +18,6 @@ from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
 from vtax.report.answers.ladder import view as ladder
 from vtax.report.answers.ladder.compute import ladders
-from vtax.report.answers.result.exported import exported
 from vtax.report.answers.result.show_notes import further_statistics, notes_under
 from vtax.report.answers.within_trials import show as within_trials
 from vtax.report.document import (
@@ -75,7 +74,6 @@ def document(source: Source, options: Options) -> doc.Document:
         title,
         tuple(parts),
         lead,
-        data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
     )
 

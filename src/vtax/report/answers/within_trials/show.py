@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vtax.benchmarks.base import Tail
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import find_benchmark
 from vtax.levels import number_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Section
@@ -111,7 +111,7 @@ def _load_chart(
     section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis
 ) -> Iterator[doc.Chart]:
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
-    known = benchmarks().get(section.benchmark)
+    known = find_benchmark(section.benchmark)
     for factor in known.load if known else ():
         numbers = {number_of(str(point.levels.get(factor, ""))) for point in section.points}
         loads = {number for number in numbers if number and number > 0}
