@@ -30,13 +30,19 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Service,
-    Tail,
     WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import number_in, successful_result
 from vtax.benchmarks.histograms import from_counts
-from vtax.benchmarks.service import LATENCY, Client, check_cache, cpus_of, saturation_warnings
+from vtax.benchmarks.service import (
+    LATENCY,
+    Client,
+    check_cache,
+    cpus_of,
+    latencies,
+    saturation_warnings,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
@@ -157,25 +163,7 @@ class SysbenchOltp(Service):
             over_flows="sum",
         ),
         Metric("time", "s", "lower", "time for the fixed number of transactions"),
-        Metric("latency_avg", "ms", "lower", "time of one transaction, average", per_unit=True),
-        Metric(
-            "latency_p50", "ms", "lower", "time of one transaction, median", tail=Tail(LATENCY, 0.5)
-        ),
-        Metric(
-            "latency_p95",
-            "ms",
-            "lower",
-            "time of one transaction, 95th percentile",
-            tail=Tail(LATENCY, 0.95),
-        ),
-        Metric(
-            "latency_p99",
-            "ms",
-            "lower",
-            "time of one transaction, 99th percentile",
-            tail=Tail(LATENCY, 0.99),
-        ),
-        Metric("latency_max", "ms", "lower", "time of one transaction, max"),
+        *latencies("transaction"),
     )
     version_argv = ("sh", "-c", "mariadbd --version; sysbench --version")
 
