@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -27,6 +28,14 @@ def spec(tmp_path: Path) -> Iterator[GuestSpec]:
         yield GuestSpec(
             "vtax-1", Image("key", tmp_path), Resources(1, 1 << 28, (0,)), tmp_path, journal
         )
+
+
+def test_limits_are_those_of_all_guests_where_a_program_inside_cannot_set_them():
+    limits = {limit["type"]: (limit["soft"], limit["hard"]) for limit in gvisor._limits()}
+    for name in ("MEMLOCK", "SIGPENDING", "NOFILE", "STACK"):
+        soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        assert limits[f"RLIMIT_{name}"] == (soft % (1 << 64), hard % (1 << 64))
+    assert limits["RLIMIT_NICE"] == limits["RLIMIT_RTPRIO"] == (0, 0)
 
 
 def test_every_way_to_catch_system_calls_is_a_platform(spec):

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import socket
 import time
 
@@ -24,11 +25,10 @@ SETTINGS = {
     "names of hosts": "/etc/hosts",
 }
 OF_STATUS = {
-    "SigBlk": "blocked signals",
     "Speculation_Store_Bypass": "speculative stores",
     "SpeculationIndirectBranch": "speculative branches",
 }
-OWN_SIGNALS = (1 << 31) - 1  # beyond are those that C libraries keep for themselves
+SIGNALS = range(1, 32)  # beyond are those that C libraries keep for themselves
 PR_GET_TIMERSLACK, PR_GET_THP_DISABLE = 30, 42  # prctl(2)
 IOPRIO_GET = {"x86_64": 252, "aarch64": 31}  # <asm/unistd.h>
 TAG = "VTAX_MARK"  # by which vtax finds processes of this host
@@ -69,7 +69,8 @@ def process() -> dict[str, str]:
         for line in file:
             name, _, value = line.partition(":")
             status[name] = value.strip()
-    ignored = int(status["SigIgn"], 16) & OWN_SIGNALS
+    ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+    blocked = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name != TAG)
     return {
         "umask": f"{mask:03o}",
@@ -78,7 +79,8 @@ def process() -> dict[str, str]:
         "I/O priority": str(libc.syscall(IOPRIO_GET[os.uname().machine], 1, 0)),
         "timer slack": str(libc.prctl(PR_GET_TIMERSLACK)),
         "huge pages kept from it": str(libc.prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)),
-        "ignored signals": f"{ignored:x}",
+        "ignored signals": " ".join(map(str, ignored)),
+        "blocked signals": " ".join(str(int(number)) for number in blocked),
         "directory": os.getcwd(),
         "environment": " ".join(variables),
         "time zone": " ".join(time.tzname),

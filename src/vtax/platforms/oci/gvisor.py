@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vtax.counters.layer import Part
+from vtax.guest.guest import own_limits
 from vtax.host import namespaces
 from vtax.host.process import find_program
 from vtax.image.image import Image
@@ -40,6 +42,7 @@ PARTS = (Part("runtime", "runsc.*"),)
 _KVM_HINT = Note("hint-systrap")
 # The agent's own: in the C locale its Python reads UTF-8 as well, and opens no locale's files, which is slow here.
 _LOCALE = "C"
+_UINT64 = 1 << 64  # how a bundle has RLIM_INFINITY, less one
 
 # Releases before August 2024 take every network namespace of Linux 6.11 and later for the host's, and refuse it,
 # because they find this directory's rmem_default there (gVisor issue 10704): Debian 13 has both. It is hidden from
@@ -100,18 +103,36 @@ class Gvisor(LaunchedDriver):
     def isolation(self, options: GvisorOptions) -> Isolation:
         return "kernel"
 
+    def differences(self, options: GvisorOptions) -> Mapping[str, str]:
+        reason = "gVisor's kernel does not answer this question of prctl(2)"
+        return dict.fromkeys(("huge pages kept from it", "timer slack"), reason)
+
     def launch_program(
         self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec)
         bundle = oci_runtime.bundle(spec, root.path, argv, NAMES / spec.name, _LOCALE)
+        bundle["process"]["rlimits"] = _limits()
         (spec.directory / "config.json").write_text(json.dumps(bundle))
         program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
         guest = stdio.start(spec, lambda group: program, lambda: oci_runtime.own_namespace(spec))
         guest.parts = PARTS
         oci_runtime.mark_sandbox(guest, spec)
         return guest
+
+
+def _limits() -> list[dict[str, Any]]:
+    """Return the limits of all guests for a bundle: a program inside may not set each of them in gVisor's kernel."""
+    names = {}
+    for name in dir(resource):
+        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":
+            names[getattr(resource, name)] = name
+    limits = []
+    for number, (soft, hard) in enumerate(own_limits()):
+        if number in names:
+            limits.append({"type": names[number], "soft": soft % _UINT64, "hard": hard % _UINT64})
+    return limits
 
 
 def command_line(options: GvisorOptions, spec: GuestSpec) -> list[str]:
