@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
 
@@ -122,6 +123,18 @@ def test_a_new_benchmark_is_bounded_whatever_it_declares(given, bound):
         pytest.raises(BenchmarkError, match=re.escape(bound)),
     ):
         parsers.outcome(benchmark, parameters, CONTEXT, results)
+
+
+class Telling(New):
+    def parse(self, parameters, context, results):
+        return Outcome({"rate": float(os.getpid())})
+
+
+def test_trials_with_equal_parameters_are_read_by_one_process():
+    benchmark, results = Telling(), {"single": ran("")}
+    with Parsers() as parsers:
+        read = [parsers.outcome(benchmark, Parameters(), CONTEXT, results) for _ in range(3)]
+    assert len({outcome.values["rate"] for outcome in read}) == 1
 
 
 def test_a_metric_may_say_that_zero_is_a_value():

@@ -45,18 +45,18 @@ def network_totals(net_dev: bytes | None) -> dict[str, float]:
 
 def boot_time_s(stat: bytes | None) -> float | None:
     """Return when the kernel says it was booted, Unix time, from /proc/stat; None when it does not."""
-    for name, words in _named_words((stat or b"").decode(errors="replace")):
-        seconds = _numbers(words[:1])
-        if name == "btime" and seconds:
-            return seconds[0]
+    for name, rest in _named_lines((stat or b"").decode(errors="replace")):
+        if name == "btime":
+            for seconds in _first_number(rest):
+                return seconds
     return None
 
 
-def _named_words(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the first word of each line and the others."""
+def _named_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the first word of each line and what follows, of which few lines are read."""
     for line in text.splitlines():
-        name, *words = line.split() or [""]
-        yield name, words
+        name, _, rest = line.partition(" ")
+        yield name, rest
 
 
 def _numbers(words: list[str]) -> list[float]:
@@ -67,29 +67,36 @@ def _numbers(words: list[str]) -> list[float]:
     return list(map(float, words))
 
 
+def _first_number(text: str) -> list[float]:
+    """Return the first word as a count; none when it is not one. A line may have thousands of words."""
+    return _numbers(text.split(None, 1)[:1])
+
+
 def _stat(text: str) -> Iterator[tuple[str, float]]:
-    for name, words in _named_words(text):
+    for name, rest in _named_lines(text):
         if name == "cpu":
-            for counter, jiffies in zip(table.CPU_TIMES, _numbers(words), strict=False):
+            for counter, jiffies in zip(table.CPU_TIMES, _numbers(rest.split()), strict=False):
                 yield counter.name, jiffies / _USER_HZ
         elif name in table.STAT:
-            for count in _numbers(words[:1]):
+            for count in _first_number(rest):
                 yield table.STAT[name].name, count
 
 
 def _vmstat(text: str) -> Iterator[tuple[str, float]]:
-    for name, words in _named_words(text):
+    for name, rest in _named_lines(text):
         if name in table.VMSTAT:
-            for count in _numbers(words)[:1]:
+            for count in _first_number(rest):
                 yield table.VMSTAT[name].name, count
 
 
 def _schedstat(text: str) -> Iterator[tuple[str, float]]:
     """Yield the sum of column 8 of the lines of CPUs, in ns (Documentation/scheduler/sched-stats.rst)."""
     waits = []
-    for name, words in _named_words(text):
-        numbers = _numbers(words)
-        if name.startswith("cpu") and len(numbers) >= 9:
+    for name, rest in _named_lines(text):
+        if not name.startswith("cpu"):
+            continue
+        numbers = _numbers(rest.split())
+        if len(numbers) >= 9:
             waits.append(numbers[7])
     if waits:
         yield table.RUN_QUEUE_WAIT.name, sum(waits) / _NANOSECONDS

@@ -35,7 +35,7 @@ class ParserFailed(BenchmarkError):
 
 class Parsers:
     """The process with the parsers, while it is open. readers: benchmarks with parameters of their trials; for
-    others the process is forked again."""
+    others the process is forked again, once for all trials with equal ones."""
 
     def __init__(self, readers: Iterable[tuple[Benchmark, Any]] = ()) -> None:
         self._readers = list(readers)
@@ -88,7 +88,7 @@ class Parsers:
     def _number(self, benchmark: Benchmark, parameters: Any) -> int:
         """Return the position of a reader that the process has."""
         for number, (reader, own_parameters) in enumerate(self._readers):
-            if reader is benchmark and (parameters is None or own_parameters is parameters):
+            if reader is benchmark and (parameters is None or own_parameters == parameters):
                 return number
         self._calls.end()
         self._readers.append((benchmark, parameters))
