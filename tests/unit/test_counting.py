@@ -23,8 +23,10 @@ class Recorded:
     def __init__(self, steps):
         self.steps = steps
 
-    def sample(self, paths):
+    def begin_sample(self, paths):
         self.steps.append("guest")
+
+    def collect_sample(self, begun):
         return GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), TEXT)
 
     def counted(self, sample):
@@ -62,6 +64,24 @@ def test_one_exchange_with_a_guest_at_each_end_and_parsing_after_both(steps):
     trial.compare()
     assert steps[:7] == ["guest", "layer", "host", "program", "host", "layer", "guest"]
     assert set(steps[7:]) == {"parse"}
+
+
+def test_ends_are_asked_at_once_and_the_guest_last():
+    steps = []
+
+    class End(Recorded):
+        def begin_sample(self, paths):
+            steps.append(self.steps)
+
+        def collect_sample(self, begun):
+            steps.append(f"{self.steps} answers")
+            return super().collect_sample(begun)
+
+    guest, peer = End("guest"), End("peer")
+    guest.host_cpu_s = peer.host_cpu_s = lambda: None
+    ends = {"guest": counting.Endpoint(guest, guest), "peer": counting.Endpoint(peer, peer)}
+    with counting.Counting(ends, None).around():
+        assert steps == ["peer", "guest", "guest answers", "peer answers"]
 
 
 def test_a_program_that_fails_is_counted_too(steps):

@@ -25,7 +25,7 @@ class OpenFiles:
         """Return the content of a file now, None when it cannot be read."""
         try:
             if path in self._open:
-                return _content(self._open[path])
+                return read_again(self._open[path])
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return None
@@ -45,7 +45,8 @@ class OpenFiles:
             os.close(self._open.popitem()[1])
 
 
-def _content(descriptor: int) -> bytes:
+def read_again(descriptor: int) -> bytes:
+    """Return the content of an open file now, from its beginning. Raises OSError."""
     parts: list[bytes] = []
     position = 0
     while True:

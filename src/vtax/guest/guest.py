@@ -27,6 +27,7 @@ from vtax.guest.channel import Channel
 from vtax.guest.protocol import Reply, encode, receive
 from vtax.guest.results import (
     Begun,
+    BegunSample,
     ClockReading,
     CommandResult,
     GuestSample,
@@ -202,6 +203,12 @@ class Guest:
                 self.run(["rm", "-rf", "--", *directories])
         self._put.clear()
 
+    def remove(self, paths: Sequence[str]) -> Sequence[str]:
+        """Remove files in one exchange, and return those that are left, such as directories."""
+        answer = self._ask_more({"op": "remove", "paths": list(paths)})
+        left = answer.items("left", len(paths))
+        return [path for path in paths if path in left]
+
     def get(self, path: str) -> bytes:
         """Read a file of the guest. Raises GuestError when it is missing or larger than FILE_LIMIT bytes."""
         data = bytearray()
@@ -221,9 +228,22 @@ class Guest:
 
         A file stays open in the guest: where it is replaced, the old one is read.
         """
+        return self.collect_sample(self.begin_sample(paths))
+
+    def begin_sample(self, paths: Sequence[str] = counters.PATHS) -> BegunSample:
+        """Request what `sample` returns and do not wait; the next call must be `collect_sample`."""
+        self._refuse_broken()
         wall_start, started_at = time.time(), time.monotonic()
-        answer = self._ask({"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT})
+        deadline = started_at + _ANSWER_S * timeout_factor()
+        request = {"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT}
+        self._send(request, b"", deadline)
+        return BegunSample(tuple(paths), wall_start, started_at, deadline)
+
+    def collect_sample(self, begun: BegunSample) -> GuestSample:
+        """Return what was requested, once it is there."""
+        answer = self._receive("sample", begun.deadline)
         wall_ended, ended = time.time(), time.monotonic()
+        wall_start, started_at, paths = begun.wall_start, begun.started_at, begun.paths
         inside_s, began_s = answer.number("monotonic_s"), answer.number("began_s")
         busy_s = min(max(inside_s - began_s, 0.0), ended - started_at)
         wall_s = answer.number("wall_s", -1e12, 1e12) - busy_s / 2

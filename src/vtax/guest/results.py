@@ -84,6 +84,18 @@ class Begun:
     deadline: float
 
 
+@dataclass(frozen=True)
+class BegunSample:
+    """A sample that was requested of a guest and not collected yet.
+
+    wall_start: Unix time of the request. started_at, deadline: monotonic times."""
+
+    paths: tuple[str, ...]
+    wall_start: float
+    started_at: float
+    deadline: float
+
+
 def skew_warning(result: CommandResult) -> Note | None:
     """Return a warning when the guest's time of a program differs from the host's; None when it does not."""
     difference_s = result.outside_s - result.inside_s

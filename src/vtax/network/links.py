@@ -17,6 +17,7 @@ from vtax.network.echo import echo, ping_pong_s
 from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
+from vtax.network.namespace import Traffic
 from vtax.network.readback import mtu_of
 from vtax.network.segment import Segment, port_name
 from vtax.network.settings import LinkSettings
@@ -105,6 +106,7 @@ class Links:
         self._trunks = tuple(trunks)
         self.there: OtherHalf | None = None
         self._verified = False
+        self._traffic: dict[Path, Traffic] = {}
         self._nic_rates_mbit_s: list[float | None] = []
         for end in self.ends:
             end.request(settings, lab)
@@ -224,8 +226,10 @@ class Links:
         counters: dict[str, float] = {}
         for hop in hops:
             namespace = hop.namespace
+            if namespace.path not in self._traffic:
+                self._traffic[namespace.path] = namespace.traffic()
             if namespace.path not in traffic:
-                traffic[namespace.path] = namespace.traffic()
+                traffic[namespace.path] = self._traffic[namespace.path].read()
             for name, value in hop.counters(traffic[namespace.path][hop.interface]).items():
                 counters[f"{hop.name}.{name}"] = value
         sums = {
@@ -330,6 +334,8 @@ class Links:
 
     def close(self) -> None:
         """Remove the lab. May be called twice."""
+        while self._traffic:
+            self._traffic.popitem()[1].close()
         self.lab.close()
 
 

@@ -15,12 +15,14 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from vtax.counters.open_files import read_again
 from vtax.counters.table import HOP_COLUMNS
 from vtax.errors import CommandFailed, NetworkError, VtaxError
 from vtax.host.process import Result, run
 
 NAMES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
+_TRAFFIC = "/proc/thread-self/net/dev"
 NO_BACKGROUND_TRAFFIC = {
     # IPv6 on, which Docker turns off. No traffic but the test: no link-local addresses, no router discovery, no
     # duplicate address detection, and no trip of bridged packets through iptables.
@@ -129,14 +131,28 @@ class Namespace:
             entering = f"filter add dev {source} parent ffff: protocol all u32 match u32 0 0"
             self.run(["tc", *f"{entering} action mirred egress redirect dev {target}".split()])
 
-    def traffic(self) -> dict[str, dict[str, int]]:
-        """Return what every interface in it has carried since it was made, by its name and the names of table.HOP."""
-        text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)
-        return parse_traffic(text)
+    def traffic(self) -> Traffic:
+        """Open the counters of its interfaces."""
+        return Traffic(inside(self.path, lambda: os.open(_TRAFFIC, os.O_RDONLY | os.O_CLOEXEC)))
 
 
 HOST = Namespace(Path("/proc/self/ns/net"))
 """The namespace that vtax itself is in."""
+
+
+class Traffic:
+    """The counters of the interfaces of a namespace, open: it lives until they are closed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self) -> dict[str, dict[str, int]]:
+        """Return what every interface has carried since it was made, by its name and the names of table.HOP."""
+        return parse_traffic(read_again(self._descriptor).decode())
+
+    def close(self) -> None:
+        """Close them."""
+        os.close(self._descriptor)
 
 
 def parse_traffic(text: str) -> dict[str, dict[str, int]]:
