@@ -1,12 +1,14 @@
 """Servers of a trial: started before the client, stopped and tidied up after it, and what happens when they die."""
 
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 from local_agent import LocalAgent
 
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
+from vtax.errors import GuestError
 from vtax.guest.guest import Guest
 from vtax.platforms import registry
 from vtax.runner import lanes
@@ -89,6 +91,60 @@ def test_a_server_in_the_guest_serves_a_client_at_the_peer_and_is_tidied_up_afte
     assert (result.error, result.outcome.values) == ("", {"figure": 7.0})
     assert result.results["server"].stdout == "up\n"
     assert (tmp_path / "tidied").exists()
+
+
+def test_a_server_that_stays_serves_every_trial_that_needs_the_same(free_port):
+    def commands(stays):
+        argv = (sys.executable, "-c", LISTEN.format(port=free_port, then="time.sleep(60)"))
+        yield Command("server", argv, ready_port=free_port, stays=stays)
+        yield Command("client", ("true",))
+
+    with LocalAgent() as agent:
+        end, kept, handles = Endpoint(None, _greeted(agent)), lanes.KeptServers(), []
+        start = end.guest.start
+        end.guest.start = lambda *a, **k: handles.append(start(*a, **k)) or handles[-1]
+
+        def measure(stays):
+            benchmark = SimpleNamespace(commands=lambda *_: tuple(commands(stays)))
+            point = SimpleNamespace(
+                benchmark=benchmark,
+                parameters=None,
+                colocation=SimpleNamespace(guests=1, is_counted=False),
+            )
+            run = lanes.LaneRun(Lane(Context(1, 2**29), {"guest": end}), point)
+            lanes.run_lanes([run], 20.0, nullcontext(), nullcontext({}), kept)
+            return run.results
+
+        assert "server" not in measure(True)
+        measure(True)
+        assert (len(handles), end.guest.running(handles[0])) == (1, True)
+        assert measure(False)["server"].stdout == "up\n"  # the port was free
+        assert len(handles) == 2
+        assert not agent_knows(end.guest, handles[0])
+
+
+def agent_knows(guest, handle):
+    try:
+        guest.running(handle)
+    except GuestError:
+        return False
+    return True
+
+
+def test_what_a_command_makes_is_gone_before_it_and_after_it(tmp_path):
+    file, directory = tmp_path / "file", tmp_path / "directory"
+    file.write_text("old")
+    (directory / "below").mkdir(parents=True)
+    with LocalAgent() as agent:
+        guest = _greeted(agent)
+        assert guest.remove([str(file), str(directory), str(tmp_path / "none")]) == [str(directory)]
+        assert not file.exists()
+        makes = (str(file), str(directory))
+        command = Command("single", ("true",), makes=makes, before=(("mkdir", str(directory)),))
+        lanes._prepare(guest, command)
+        assert list(directory.iterdir()) == []
+        lanes._tidy(guest, command)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_dies_fails_its_trial_with_its_last_words(trial):

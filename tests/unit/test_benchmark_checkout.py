@@ -25,12 +25,12 @@ def test_each_step_has_its_time_and_what_mypy_said_is_recorded():
 
 def test_all_is_made_in_a_directory_that_is_new_and_gone_after_the_trial():
     made = TOOL.command()
-    remove = ("rm", "-rf", DIRECTORY)
     repository = f"{BENCHMARK.data(CheckoutParameters()).directory}/program.git"
     assert made.argv[4:] == (DIRECTORY, repository)
-    assert made.before[0] == made.before[-1] == remove
-    assert made.before[1][-2:] == (repository, DIRECTORY)
-    assert made.after == (remove,)
+    read, remove = made.before
+    assert read[-2:] == (repository, DIRECTORY)
+    assert remove == ("rm", "-rf", DIRECTORY)
+    assert made.makes == (DIRECTORY,)
 
 
 def test_the_repository_is_the_same_in_every_image_of_one_python():

@@ -90,7 +90,7 @@ def test_writes_that_are_never_flushed_are_a_warning():
 def test_the_files_are_made_before_and_removed_after():
     made = command(**DIRECT)
     assert made.before[-1] == (*made.argv, "--create_only=1")
-    assert made.after == (("rm", "-rf", "/scratch/vtax-fio-3"),)
+    assert made.makes == ("/scratch/vtax-fio-3",)
     assert {"--direct=1", "--iodepth=8", "--numjobs=2", "--runtime=1000ms", "--time_based"} <= set(
         made.argv
     )

@@ -34,6 +34,7 @@ def after(argv, flag):
 def test_the_server_runs_on_the_peer():
     server, client = BENCHMARK.commands(NetperfParameters(), CONTEXT)
     assert (server.argv[0], server.place, server.ready_port) == ("netserver", "peer", 12865)
+    assert server.stays
     assert after(client.argv, "-H") == "198.18.0.1"
 
 

@@ -57,7 +57,7 @@ def test_the_server_serves_one_file_at_the_guests_address():
     (configuration,) = server.files
     assert b"listen 198.18.0.2:8083;" in configuration.data
     assert ("truncate", "--size=4096", "/scratch/vtax-nginx-3/files/page") in server.before
-    assert server.after == (("rm", "-rf", "/scratch/vtax-nginx-3"),)
+    assert server.makes == ("/scratch/vtax-nginx-3",)
     assert {"--clients=4", "--threads=4", "--rps=250", "http://198.18.0.2:8083/page"} <= set(
         remote.argv
     )

@@ -85,5 +85,5 @@ def test_many_digits_need_a_large_guest():
 def test_the_digits_of_cln_stay_in_a_file_that_is_removed():
     made = CLN.command(digits=1000)
     assert made.argv[-2:] == ("1001", "/scratch/vtax-pi-1")
-    assert made.after == (("rm", "-f", "/scratch/vtax-pi-1"),)
+    assert made.makes == ("/scratch/vtax-pi-1",)
     assert CLN.command().argv[-2] == str(2**22 + 1)

@@ -298,9 +298,10 @@ class Command:
     place: which end runs it.
     environment: its variables, beside those of the agent.
     ready_port: a TCP port that a server must listen on before the client starts; None to wait for nothing.
-    before, after: untimed commands around it, such as those that make and remove files. Their failure fails the trial.
+    before, after: untimed commands around it, such as those that make files. Their failure fails the trial.
         Those of a server are run before it starts and after it has stopped.
-    files: written before all that.
+    makes: files and directories that it makes, or that `before` does: they are gone before all that, and after it.
+    files: written before the commands.
     timeout_s: of the command in the foreground, in place of the study's.
     directory: one of its own, with all its files. They are then written once in a guest rather than for each trial, and
         the directory is removed with the guest.
@@ -308,6 +309,8 @@ class Command:
         `before` drops them from the guest's.
     has_ramp: whether it measures its last seconds alone. The effective setting MEASURED_S has their number, and what
         the host spends is counted in these seconds.
+    stays: of a server whether trials leave nothing in it, and its output says nothing. It is then not started anew
+        for the next trial of its guest that needs the same.
     """
 
     role: Role
@@ -317,11 +320,13 @@ class Command:
     ready_port: int | None = None
     before: tuple[tuple[str, ...], ...] = ()
     after: tuple[tuple[str, ...], ...] = ()
+    makes: tuple[str, ...] = ()
     files: tuple[GuestFile, ...] = ()
     timeout_s: float | None = None
     directory: str = ""
     is_cold: bool = False
     has_ramp: bool = False
+    stays: bool = False
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it

@@ -162,7 +162,6 @@ class Bonnie(Benchmark):
         check_room("size", _size_bytes(p, context), context)
         check_files("files", p.files * _FILES_UNIT, context)
         directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
-        remove = ("rm", "-rf", directory)
         size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"
         argv = [
             "bonnie++",
@@ -181,8 +180,8 @@ class Bonnie(Benchmark):
         argv += ["-n", str(p.files)]
         if not p.characters:
             argv += ["-f"]
-        before = (remove, ("mkdir", directory))
-        return (Command("single", tuple(argv), before=before, after=(remove,)),)
+        before = (("mkdir", directory),)
+        return (Command("single", tuple(argv), before=before, makes=(directory,)),)
 
     def files_bytes(self, parameters: BonnieParameters, context: Context) -> int:
         """See Benchmark. The many files are empty."""

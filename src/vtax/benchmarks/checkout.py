@@ -126,7 +126,7 @@ class Checkout(Benchmark):
         remove = ("rm", "-rf", directory)
         read = ("git", "clone", "--quiet", "--no-local", repository, directory)
         steps = ("sh", "-c", _STEPS, "sh", directory, repository)
-        return (Command("single", steps, before=(remove, read, remove), after=(remove,)),)
+        return (Command("single", steps, before=(read, remove), makes=(directory,)),)
 
     def expected_s(self, parameters: CheckoutParameters, context: Context) -> float:
         return _EXPECTED_S

@@ -132,14 +132,13 @@ class Compile(Benchmark):
         check_memory("jobs", f"{jobs} compilers", _START_BYTES + jobs * _JOB_BYTES, context)
         directory = f"{context.scratch}/vtax-compile-{context.flow}"
         makefile = f"{directory}.mk"
-        remove = ("rm", "-rf", directory)
         make = ("make", "--silent", "-f", makefile, "-C", directory, f"FILES={parameters.files}")
         return (
             Command(
                 "single",
                 (*make, f"-j{jobs}"),
-                before=(remove, ("sh", "-c", _UNPACK, "sh", directory), (*make, "warm")),
-                after=(remove, ("rm", "-f", makefile)),
+                before=(("sh", "-c", _UNPACK, "sh", directory), (*make, "warm")),
+                makes=(directory, makefile),
                 files=(GuestFile(makefile, _MAKEFILE.encode()),),
             ),
         )

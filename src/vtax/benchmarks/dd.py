@@ -122,7 +122,6 @@ class Dd(Benchmark):
         p = parameters
         check_room("file_size", p.file_size, context)
         path = f"{context.scratch}/vtax-dd-{context.flow}"
-        remove = ("rm", "-f", path)
         size = (f"bs={p.block_size}", f"count={p.file_size // p.block_size}")
         if p.direction == "write":
             flags = {
@@ -131,7 +130,7 @@ class Dd(Benchmark):
                 "cached": (),
             }[p.cache]
             argv = ("dd", "if=/dev/zero", f"of={path}", *size, *flags)
-            return (Command("single", argv, before=(remove,), after=(remove,)),)
+            return (Command("single", argv, makes=(path,)),)
         make = (
             "dd",
             "if=/dev/zero",
@@ -144,11 +143,9 @@ class Dd(Benchmark):
         # dd of nothing with this flag advises the kernel to drop the whole file (coreutils manual, dd, `nocache`).
         forget = ("dd", f"if={path}", "iflag=nocache", "count=0")
         flags = ("iflag=direct",) if p.cache == "direct" else ()
-        prepare = (remove, make, forget) if p.cache in ("flushed", "cold") else (remove, make)
+        prepare = (make, forget) if p.cache in ("flushed", "cold") else (make,)
         argv = ("dd", f"if={path}", "of=/dev/null", *size, *flags)
-        return (
-            Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),
-        )
+        return (Command("single", argv, before=prepare, makes=(path,), is_cold=p.cache == "cold"),)
 
     def counted(self, parameters: DdParameters) -> WorkParameter:
         return WorkParameter("file_size", least=parameters.block_size, step=parameters.block_size)

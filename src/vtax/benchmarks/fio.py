@@ -209,7 +209,6 @@ class Fio(Benchmark):
             return (_file_command(p, context),)
         check_room(f"{p.jobs} × size" if p.jobs > 1 else "size", p.jobs * p.size, context)
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
-        remove = ("rm", "-rf", directory)
         percentiles = [value.rstrip("0").rstrip(".") for value in _PERCENTILES.values()]
         job = [
             "fio",
@@ -229,8 +228,8 @@ class Fio(Benchmark):
         ]
         if not p.once:
             job += [f"--runtime={round(p.duration_s * 1000)}ms", "--time_based"]
-        before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
-        return (Command("single", tuple(job), before=before, after=(remove,), is_cold=p.cold),)
+        before = (("mkdir", directory), (*job, "--create_only=1"))
+        return (Command("single", tuple(job), before=before, makes=(directory,), is_cold=p.cold),)
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
         """See Benchmark.further_metrics: the metrics of each job of a job file."""
@@ -324,12 +323,11 @@ def _file_command(p: FioParameters, context: Context) -> Command:
     create, measure = f"{own_directory}/create.fio", f"{own_directory}/jobs.fio"
     create_text = fio_jobs.job_file_text(jobs, directory, only_create=True)
     measure_text = fio_jobs.job_file_text(jobs, directory)
-    remove = ("rm", "-rf", directory)
     return Command(
         "single",
         ("fio", "--output-format=json+", measure),
-        before=(remove, ("mkdir", directory), ("fio", "--output-format=json", create)),
-        after=(remove,),
+        before=(("mkdir", directory), ("fio", "--output-format=json", create)),
+        makes=(directory,),
         files=(
             GuestFile(create, create_text.encode()),
             GuestFile(measure, measure_text.encode()),

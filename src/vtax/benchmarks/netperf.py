@@ -288,7 +288,11 @@ class Netperf(NetworkPair):
                 "-r",
             ]  # -r: of the result, not of CPU as well
         server = Command(
-            "server", ("netserver", "-D", "-p", port), place="peer", ready_port=PORT + context.flow
+            "server",
+            ("netserver", "-D", "-p", port),
+            place="peer",
+            ready_port=PORT + context.flow,
+            stays=True,
         )
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 

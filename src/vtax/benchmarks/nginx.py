@@ -162,10 +162,10 @@ class Nginx(Service):
                     ("mkdir", f"{directory}/files"),
                     ("truncate", f"--size={p.file_size}", page),
                 ),
-                after=(("rm", "-rf", directory),),
+                makes=(directory,),
                 files=(GuestFile(f"{directory}/nginx.conf", configuration.encode()),),
             ),
-            Command("client", line, place=p.client, files=files, after=(("rm", "-rf", of_client),)),
+            Command("client", line, place=p.client, files=files, makes=(of_client,)),
         )
 
     def expected_s(self, parameters: NginxParameters, context: Context) -> float:

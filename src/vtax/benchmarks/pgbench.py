@@ -166,7 +166,6 @@ class Pgbench(Service):
         p = parameters
         check_cache("shared_buffers", p.shared_buffers, context)
         directory, port = f"{context.scratch}/vtax-postgresql-{context.flow}", PORT + context.flow
-        remove = ("rm", "-rf", directory)
         server = ["sh", "-c", _SERVER, "postgres", "-D", directory]
         server += ["-h", context.guest_address, "-p", str(port), "-k", directory]
         server += ["-c", f"shared_buffers={p.shared_buffers // 1024}kB"]
@@ -198,8 +197,8 @@ class Pgbench(Service):
                 "server",
                 tuple(server),
                 ready_port=port,
-                before=(remove, copied),
-                after=(remove,),
+                before=(copied,),
+                makes=(directory,),
             ),
             Command(
                 "client",
@@ -207,7 +206,7 @@ class Pgbench(Service):
                 place=p.client,
                 files=files,
                 before=(answers,),
-                after=(("rm", "-rf", of_client),),
+                makes=(of_client,),
             ),
         )
 

@@ -85,7 +85,7 @@ class Pi(Benchmark):
         check_memory("digits", f"{parameters.digits} digits of pi", needed, context)
         path = f"{context.scratch}/vtax-pi-{context.flow}"
         argv = ("sh", "-c", _SCRIPT, "vtax-pi", str(parameters.digits + 1), path)
-        return (Command("single", argv, after=(("rm", "-f", path),)),)
+        return (Command("single", argv, makes=(path,)),)
 
     def expected_s(self, parameters: PiParameters, context: Context) -> float:
         """See Benchmark.expected_s. The work grows a little faster than the digits."""

@@ -170,7 +170,6 @@ class Redis(Service):
             context,
         )
         directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
-        remove = ("rm", "-rf", directory)
         server = ["redis-server", "--bind", context.guest_address, "--port", port]
         server += ["--protected-mode", "no", "--dir", directory, "--save", ""]
         server += ["--appendonly", "yes" if p.append_only else "no"]
@@ -187,8 +186,8 @@ class Redis(Service):
                 "server",
                 tuple(server),
                 ready_port=PORT + context.flow,
-                before=(remove, ("mkdir", directory)),
-                after=(remove,),
+                before=(("mkdir", directory),),
+                makes=(directory,),
             ),
             Command("client", tuple(client), place=p.client),
         )

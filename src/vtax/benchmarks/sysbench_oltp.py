@@ -192,7 +192,6 @@ class SysbenchOltp(Service):
         p = parameters
         check_cache("buffer_pool", p.buffer_pool, context)
         directory, port = f"{context.scratch}/vtax-mariadb-{context.flow}", PORT + context.flow
-        remove = ("rm", "-rf", directory)
         server = (
             "mariadbd",
             "--no-defaults",
@@ -226,8 +225,8 @@ class SysbenchOltp(Service):
                 "server",
                 server,
                 ready_port=port,
-                before=(remove, ("cp", "-a", self.data(p).directory, directory)),
-                after=(remove,),
+                before=(("cp", "-a", self.data(p).directory, directory),),
+                makes=(directory,),
             ),
             Command("client", tuple(client), place=p.client),
         )

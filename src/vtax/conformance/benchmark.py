@@ -173,6 +173,8 @@ def _commands(subject: BenchmarkSubject) -> None:
         for argv in (command.argv, *command.before, *command.after):
             words = isinstance(argv, tuple) and argv and all(isinstance(word, str) for word in argv)
             require(words, f"{command.role}: {argv!r} is no tuple of words")
+        made = all(isinstance(path, str) and path.startswith("/") for path in command.makes)
+        require(made, f"{command.role} makes {command.makes!r}, which are no paths from /")
     uses_peer = any(command.place == "peer" for command in commands)
     require(
         uses_peer <= benchmark.needs_network,

@@ -71,6 +71,19 @@ def listening(port: int) -> bool:
     return False
 
 
+def remove(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Remove files; answers which of them are left, such as directories. One that is not there needs no removal."""
+    left = []
+    for path in requested["paths"]:
+        try:
+            os.unlink(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            left.append(path)
+    return {"left": left}
+
+
 def make_directories(path: str) -> None:
     """Make the directories that a file is to lie in."""
     end = 0
@@ -447,5 +460,8 @@ def limits() -> dict[str, Any]:
 
 
 REQUESTS.update(
-    {f.__name__: f for f in (poll_job, stop, finish, wait_port, put, get, set_limits, facts)}
+    {
+        f.__name__: f
+        for f in (poll_job, stop, finish, wait_port, remove, put, get, set_limits, facts)
+    }
 )

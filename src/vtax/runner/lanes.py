@@ -47,6 +47,33 @@ class StartedServer:
     started_at: float
 
 
+class KeptServers:
+    """Servers that stay between the trials of a guest, as long as the next trial needs them as they are."""
+
+    def __init__(self) -> None:
+        self._servers: list[StartedServer] = []
+
+    def keep(self, server: StartedServer) -> None:
+        """Take a server of a trial that went well."""
+        self._servers.append(server)
+
+    def take(self, guest: Guest, command: Command) -> StartedServer | None:
+        """Return one that was started with this command in this guest."""
+        for server in self._servers:
+            if server.guest is guest and server.command == command:
+                self._servers.remove(server)
+                return server
+        return None
+
+    def stop_but(self, needed: Sequence[tuple[Guest, Command]]) -> None:
+        """Stop those that a trial does not need, so that they do not run beside it."""
+        for server in list(self._servers):
+            if (server.guest, server.command) not in needed:
+                self._servers.remove(server)
+                if not server.guest.lost:
+                    server.guest.stop(server.handle)
+
+
 @contextmanager
 def naming_guest(number: int, guests: int) -> Iterator[None]:
     """Errors of the block name the guest, by its number from 0, where there are several."""
@@ -81,16 +108,20 @@ def run_lanes(
     timeout_s: float,
     counted: AbstractContextManager[None],
     beside: AbstractContextManager[Mapping[str, Any]],
+    kept: KeptServers | None = None,
 ) -> Mapping[str, Any]:
     """Start servers, run the foreground commands between two readings of the counters, then stop the servers.
 
     counted: reads the counters.
     beside: what runs beside the foreground commands.
+    kept: servers of earlier trials, and those that stay after this one; None where none do.
 
     Returns the settings of that.
     """
+    kept = kept or KeptServers()
     try:
-        _in_turn(lanes, LaneRun.start_servers)
+        kept.stop_but([needed for lane in lanes for needed in lane.servers])
+        _in_turn(lanes, lambda lane: lane.start_servers(kept))
         try:
             _in_turn(lanes, LaneRun.prepare)
             with beside as settings, counted:
@@ -100,6 +131,8 @@ def run_lanes(
             raise
         _in_turn(lanes, LaneRun.check_servers)
         _in_turn(lanes, LaneRun.tidy)
+        for lane in lanes:
+            lane.leave_servers(kept)
         return settings
     finally:
         for lane in lanes:
@@ -239,12 +272,19 @@ class LaneRun:
         result = self._guest(self._measured).collect(self._begun)
         self._keep(result, self._measured.timeout_s or timeout_s)
 
-    def start_servers(self) -> None:
-        """Start its servers in the background and wait until they listen."""
-        for command in self._server_commands:
-            guest = self._guest(command)
-            _put(guest, command)
-            _prepare(guest, command.before)
+    @property
+    def servers(self) -> list[tuple[Guest, Command]]:
+        """The servers that it needs, and where."""
+        return [(self._guest(command), command) for command in self._server_commands]
+
+    def start_servers(self, kept: KeptServers) -> None:
+        """Start its servers in the background, but for those that are kept, and wait until they listen."""
+        for guest, command in self.servers:
+            there = kept.take(guest, command)
+            if there is not None:
+                self._servers.append(there)
+                continue
+            _prepare(guest, command)
             handle = guest.start(command.argv, environment=command.environment)
             self._servers.append(StartedServer(command, guest, handle, time.monotonic()))
             if command.ready_port is not None:
@@ -258,10 +298,16 @@ class LaneRun:
                     self.check_servers()
                     raise
 
+    def leave_servers(self, kept: KeptServers) -> None:
+        """Keep those of its servers that stay."""
+        for server in list(self._servers):
+            if server.command.stays:
+                self._servers.remove(server)
+                kept.keep(server)
+
     def prepare(self) -> None:
         """Write files and run what comes before the foreground command, whose files are then cold if it is."""
-        _put(self._guest(self._measured), self._measured)
-        _prepare(self._guest(self._measured), self._measured.before)
+        _prepare(self._guest(self._measured), self._measured)
         if self._measured.is_cold:
             self._make_cold()
 
@@ -319,8 +365,8 @@ class LaneRun:
         return self._ended_at - server_ended_at > _SERVES_ONE_S * timeout_factor()
 
     def tidy(self) -> None:
-        """Run what comes after the foreground command."""
-        _prepare(self._guest(self._measured), self._measured.after)
+        """Run what comes after the foreground command, and remove what it made."""
+        _tidy(self._guest(self._measured), self._measured)
 
     def stop_servers(self) -> None:
         """Stop its servers and keep what they printed."""
@@ -328,7 +374,7 @@ class LaneRun:
             server = self._servers.pop()
             if not server.guest.lost:
                 self.results["server"] = server.guest.stop(server.handle)
-                _prepare(server.guest, server.command.after)
+                _tidy(server.guest, server.command)
 
     @property
     def foreground(self) -> CommandResult | None:
@@ -346,13 +392,29 @@ class LaneRun:
             raise BenchmarkError(killed, hint=Note("hint-timeout"))
 
 
-def _put(guest: Guest, command: Command) -> None:
+def _prepare(guest: Guest, command: Command) -> None:
+    """Remove what an earlier trial left, write the files of a command, and run what comes before it."""
+    _remove(guest, command.makes)
     for file in command.files:
         if not (command.directory and guest.has_put(command.directory, file.path, file.data)):
             guest.put(file.path, file.data, mode=file.mode, directory=command.directory)
+    _run_all(guest, command.before)
 
 
-def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
+def _tidy(guest: Guest, command: Command) -> None:
+    """Run what comes after a command, and remove what it made."""
+    _run_all(guest, command.after)
+    _remove(guest, command.makes)
+
+
+def _remove(guest: Guest, paths: Sequence[str]) -> None:
+    """Remove files, and directories with all that is in them. Starts no program where there are only files."""
+    left = guest.remove(paths) if paths else ()
+    if left:
+        _run_all(guest, (("rm", "-rf", "--", *left),))
+
+
+def _run_all(guest: Guest, commands: Sequence[tuple[str, ...]]) -> None:
     limit_s = PREPARE_TIMEOUT_S * timeout_factor()
     for argv in commands:
         result = guest.run(argv, timeout_s=limit_s)

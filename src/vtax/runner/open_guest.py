@@ -36,7 +36,7 @@ from vtax.runner.counting import Endpoint
 from vtax.runner.elsewhere import OtherMachine, connect_other_machine
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
-from vtax.runner.lanes import Lane
+from vtax.runner.lanes import KeptServers, Lane
 from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork, has_costly_start, with_least
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
@@ -85,6 +85,7 @@ class OpenGuest:
         self._endpoints: dict[str, Endpoint] = {}
         self._colocated: dict[str, Endpoint] = {}
         self._neighbour: Neighbour | None = None
+        self._servers = KeptServers()
         self._start_failure = Failure()
         self.is_spoilt = False  # its guests are not trusted any more
         self.trials = 0  # made so far
@@ -252,6 +253,7 @@ class OpenGuest:
                 load,
                 margin=self._plan.study.margin_of(cell.point.label),
                 least=least,
+                kept=self._servers,
             )
             result = replace(measured, more_warnings=self._overcommit(cell))
             failure.traceback = measured.failure.traceback

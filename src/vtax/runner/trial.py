@@ -38,7 +38,7 @@ from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.costs import compare_with_host_disks, costs_of
 from vtax.runner.counting import Counting, Endpoint, program_usage
-from vtax.runner.lanes import Lane, LaneRun, naming_guest, naming_lost, run_lanes
+from vtax.runner.lanes import KeptServers, Lane, LaneRun, naming_guest, naming_lost, run_lanes
 from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork
 from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
@@ -204,6 +204,7 @@ def measure_trial(
     *,
     margin: float = 1.0,
     least: Callable[[], LeastWork] = lambda: NOTHING,
+    kept: KeptServers | None = None,
 ) -> MeasuredTrial:
     """Run one trial of a cell, all its lanes at once, and read nothing of it yet.
 
@@ -213,6 +214,7 @@ def measure_trial(
     beside: what runs beside the foreground commands; its settings are known when it ends.
     margin: of the study, by which the rate of the guest's clock may be off.
     least: returns what the least work of the cell costs in the same guest.
+    kept: servers of earlier trials in the same guest.
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
@@ -223,7 +225,7 @@ def measure_trial(
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         around = counted.around(is_followed=any(lane.has_ramp for lane in started))
-        extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links))
+        extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links), kept)
     memory.look(has_failed=bool(failure) or _has_failed(started))
     return MeasuredTrial(
         cell=cell,
