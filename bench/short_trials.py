@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from vtax.cli.needed_image import provide, recipe_for
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.image.build import find
 from vtax.runner.begin import begin
 from vtax.runner.events import Observer
 from vtax.runner.plan import make_plan
@@ -46,6 +46,14 @@ TIMED: Mapping[str, Mapping[str, Any]] = {
     "netperf transactions": {"name": "netperf", "parameters": {"test": "tcp_rr"}},
     "iperf2": {"name": "iperf2"},
     "fio": {"name": "fio", "parameters": {"size": "64MiB", "direct": True}},
+    "redis": {"name": "redis"},
+    "memcached": {"name": "memcached"},
+    "nginx": {"name": "nginx"},
+    "pgbench": {"name": "pgbench", "parameters": {"scale": 1}},
+    "sysbench-oltp": {
+        "name": "sysbench-oltp",
+        "parameters": {"test": "oltp_read_only", "rows": 10000},
+    },
 }
 """Tables of a study, whose trials are made of a length by `trial_time`."""
 BY_PARAMETERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
@@ -79,9 +87,6 @@ def tables(only: Sequence[str], long: str) -> list[dict[str, Any]]:
 
 def measure(platform: str, only: Sequence[str], blocks: int, long: str) -> RunData:
     """Run the study and return its data."""
-    image = find(Home.from_environment())
-    if image is None:
-        raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     declared = {
         "name": "short-trials",
         "baseline": "native",
@@ -90,8 +95,9 @@ def measure(platform: str, only: Sequence[str], blocks: int, long: str) -> RunDa
         "design": {"blocks": blocks},
         "benchmark": tables(only, long),
     }
-    plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
+    loaded = LoadedStudy(validate(declared, __file__), __file__)
     home = Home.from_environment().ensure()
+    plan = make_plan(loaded, image=provide(home, recipe_for(loaded)))
     with (
         cleanup.journal() as journal,
         cleanup.directory(journal) as directory,
