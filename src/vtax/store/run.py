@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Text, Update, cast, func, insert, select, update
@@ -43,6 +44,7 @@ from vtax.store.run_records import (
 
 MAX_UNPACKED = STORED_OUTPUT.size_bytes
 BUSY_TIMEOUT_S = 300.0
+_NAMES = 4096  # of counters, kept as they are stored
 COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
@@ -479,11 +481,17 @@ def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
     return rows
 
 
+@lru_cache(_NAMES)
+def _counter_name(name: str) -> str:
+    """Return the name of a counter as it is stored; every trial has the same hundreds of them."""
+    return one_line(name, 80)
+
+
 def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
     rows = []
     for (place, name), value in trial.counters.items():
         if math.isfinite(value):
-            rows.append({"place": place, "name": one_line(name, 80), "value": float(value)})
+            rows.append({"place": place, "name": _counter_name(name), "value": float(value)})
     return rows
 
 
