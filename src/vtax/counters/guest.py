@@ -61,9 +61,9 @@ def _named_lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _numbers(words: list[str]) -> list[float]:
     """Return the words as counts; none when one is not a decimal count of at most 20 digits (64 bits)."""
-    for word in words:
-        if not word.isascii() or not word.isdigit() or len(word) > 20:
-            return []
+    digits = "".join(words)
+    if not digits.isascii() or not digits.isdigit() or max(map(len, words)) > 20:
+        return []
     return list(map(float, words))
 
 
@@ -119,12 +119,15 @@ def _interrupts(text: str) -> Iterator[tuple[str, float]]:
     devices, has_devices = 0.0, False
     for line in lines[1:]:
         word, _, rest = line.strip().partition(":")
-        counts = _numbers(rest.split()[:cpus])
+        is_device = word.isascii() and word.isdigit()
+        if not is_device and word not in table.INTERRUPTS:
+            continue
+        counts = _numbers(rest.split(None, cpus)[:cpus])
         if not counts:
             continue
-        if word.isascii() and word.isdigit():
+        if is_device:
             devices, has_devices = devices + sum(counts), True
-        elif word in table.INTERRUPTS:
+        else:
             yield table.INTERRUPTS[word].name, sum(counts)
     if has_devices:
         yield table.DEVICE_INTERRUPTS.name, devices
