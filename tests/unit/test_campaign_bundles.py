@@ -194,6 +194,13 @@ def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, me
         assert found.session(1).state == state
 
 
+def test_a_host_that_measures_in_sequential_order_does_so_once(campaign):
+    write_study(campaign, STUDY + '[design]\nstop = "fixed"\norder = "sequential"\n')
+    check_study(load_smaller(str(campaign.study), "", 0), Wanted())
+    with pytest.raises(BadInput, match="cannot be combined"):
+        check_study(load_smaller(str(campaign.study), "", 0), Wanted(sessions=2))
+
+
 def test_hosts_are_rebooted_with_consent_alone():
     boots = load_smaller("mitigations", "", 0)  # its sessions are of its boots
     check_study(boots, Wanted())

@@ -111,6 +111,22 @@ def test_a_setting_that_makes_other_packets_than_the_papers_is_refused(setting):
         overrides.link_changes(load("mauricio2013").study, [setting])
 
 
+def test_a_study_is_printed_as_its_options_change_it_and_is_then_the_same_study(tmp_path):
+    boots = ("--boot", "bare=Plain", "--boot", "xen=Other")
+    words = ("urschei2007", "--scale", "tiny", "--protocol", "paper", *boots, "--vcpus", "2")
+    done = CliRunner().invoke(group, ["run", *words, "--toml"])
+    assert done.exit_code == 0, done.exception
+    path = tmp_path / "paper.toml"
+    path.write_text(done.stdout)
+    study = load(str(path)).study
+    assert (study.design.order, study.design.sessions, study.guest.vcpus) == ("sequential", 1, 2)
+    assert [(boot.name, boot.entry) for boot in study.boot] == [("bare", "Plain"), ("xen", "Other")]
+    changed = {each.option for each in study.changed_by}
+    assert changed == {"--scale tiny", "--protocol paper", "--vcpus", "--boot"}
+    whole, copy = planned(*words), planned(str(path))
+    assert copy["cells"] == whole["cells"]
+
+
 def test_a_platform_of_a_boot_that_there_is_not_is_refused_and_so_is_a_boot_without_one(golden):
     study = load("urschei2007").study
     with pytest.raises(BadInput) as caught:

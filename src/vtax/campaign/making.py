@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
+from vtax.campaign.inventory import read_inventory
 from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
 from vtax.campaign.settings import Launch, Settings, Wanted
 from vtax.errors import BadInput
@@ -26,7 +27,8 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
     """Raise BadInput for a study that several hosts cannot measure together.
 
     That is one with sessions of its own, other than those of boots; one whose stopping rule would have every host
-    decide for itself when it has enough; and one with boots where the user did not consent to reboots.
+    decide for itself when it has enough; one in sequential order, but for one session of one host; and one with boots
+    where the user did not consent to reboots.
     """
     study, source = loaded.study, loaded.source
     if study.design.sessions != 1 and not study.boot:
@@ -34,7 +36,8 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
         raise BadInput(
             "the study has sessions of its own", where=f"{source}: design.sessions", hint=hint
         )
-    if not study.design.rule_class.takes_more or study.design.order == "sequential":
+    stands_alone = study.design.order == "sequential"
+    if not study.design.rule_class.takes_more or (stands_alone and _has_several_runs(wanted)):
         raise BadInput(
             "runs of this study cannot be combined",
             where=f"{source}: design",
@@ -47,6 +50,13 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
             where=f"{source}: boot",
             hint="--reboot consents to it",
         )
+
+
+def _has_several_runs(wanted: Wanted) -> bool:
+    """Return whether a campaign has runs that its report would combine. Raises BadInput for its inventory."""
+    return wanted.sessions > 1 or (
+        wanted.inventory != "" and len(read_inventory(Path(wanted.inventory))) > 1
+    )
 
 
 def campaign_name(study: str) -> str:

@@ -203,7 +203,7 @@ def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str
     name, _, value = map(str.strip, text.partition("="))
     entry, _, names = value.rpartition(":")
     platforms = list(filter(None, map(str.strip, names.split(","))))
-    known = {*study.platforms, *driver_names()}
+    known = {*study.platforms, *(table.name for table in study.platform), *driver_names()}
     unknown = [platform for platform in platforms if platform not in known]
     if name in own and value and (unknown or not entry or not platforms):
         if entry and len(unknown) < len(platforms):

@@ -61,6 +61,7 @@ from vtax.host.trust import refuse_foreign
 from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.probing import unprobed
+from vtax.report.answers.reproduce.compute import study_toml
 from vtax.report.views import registry as views
 from vtax.runner import boots
 from vtax.runner.begin import begin
@@ -193,6 +194,12 @@ def _tags(
     is_flag=True,
     help="Print the plan, or refuse, as the run would; needs no root.",
 )
+@click.option(
+    "--toml",
+    "only_toml",
+    is_flag=True,
+    help="Print the study as these options change it, for a pack or a campaign, and measure nothing.",
+)
 @trust_option
 @tune_host_option
 @wait_option
@@ -230,6 +237,8 @@ def run_study(options: RunOptions) -> None:
     pause_s = _pause_s(options.pause, loaded.study)
     if limits:
         _require_one_part(loaded.study, pause_s)
+    if options.only_toml:
+        return click.echo(study_toml(loaded.study.declared()), nl=False)
     if options.only_plan:
         return _print_plan(loaded, named, options)
     need_root("measuring")

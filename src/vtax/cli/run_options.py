@@ -16,7 +16,7 @@ class RunOptions:
     """The options of a command that measures, as they are written.
 
     load_of: --load.
-    only_plan: --dry-run.
+    only_plan, only_toml: --dry-run, --toml.
     check: the margins of --check.
     ladder, alone, benchmarks: of `vtax anatomy`, the platform that is taken apart, rungs to measure alone, and benchmarks.
     """
@@ -44,6 +44,7 @@ class RunOptions:
     tags: tuple[str, ...] = ()
     yes: bool = False
     only_plan: bool = False
+    only_toml: bool = False
     trust: bool = False
     tune_host: bool = False
     wait: str | None = None
