@@ -73,7 +73,9 @@ def test_the_ladder_of_a_platform_is_measured_by_one_command():
     rungs = registry.ladders()["bubblewrap"]
     assert result["declared"]["platforms"] == [rung.name for rung in rungs]
     assert result["failed"] == 0
-    ladders = json.loads(vtax("show", "--ladder", "--json").stdout)["ladder"]["ladders"]
+    assert "both_orders" in result
+    shown = vtax("show", result["run"], "--ladder", "--json")
+    ladders = json.loads(shown.stdout)["ladder"]["ladders"]
     assert {ladder["of"] for ladder in ladders} == {"bubblewrap"}
     assert len(ladders) == 6  # three operations, each with the CPU time of the host
     for ladder in ladders:
@@ -88,7 +90,7 @@ def test_a_planted_cost_is_found_at_its_rung(tmp_path):
     done = vtax("run", str(study), "--trust", "--yes")
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
-    assert "no_new_privs: another program" in shown
+    assert "no_new_privs costs: another program" in shown
     assert "of the rung below" in shown
     speed = json.loads(vtax("show", "--ladder", "--json").stdout)["ladder"]["ladders"][0]
     words = {step["adds"][0]: step["verdict"]["kind"] for step in speed["steps"]}

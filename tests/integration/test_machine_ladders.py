@@ -35,7 +35,7 @@ ADDED = {
     "huge-pages": {"huge pages": True},
     "pinned": {"pinned": True},
     "cpu": {"cpu": "other"},
-    "mitigations": {"mitigations": "off"},
+    "tuned": {"mitigations": "off"},
 }
 
 
@@ -65,7 +65,7 @@ def mechanisms(lab: LabGuests) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", EMULATED)
-@pytest.mark.push_with("tcg-mitigations")
+@pytest.mark.push_with("tcg-tuned")
 def test_every_rung_has_its_mechanism_and_those_below(name, image, journal, private_home):
     platform = registry.platform_of(RUNGS[name])
     assert platform.probe(image).marks == ("emulated",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import refusal
 
-from vtax.cli.ladder import ladder_of
+from vtax.cli.ladder import ladder_of, orders_of
 from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.study.load import Chosen, load, validate
@@ -40,30 +40,62 @@ def test_an_option_of_the_platform_is_a_rung_above_it():
     assert study.platform[-1].options == {"scratch": "layer", "runtime": "crun"}
 
 
-def test_what_a_rung_adds_is_measured_alone_beside_the_ladder():
-    of = ladder_of("podman:scratch=layer", ["sandbox-overlay", "podman-layer"])
-    study = load("anatomy", {}, Chosen(ladder=of, benchmarks=["nginx"])).study
-    assert study.platforms[-2:] == ["sandbox-overlay-alone", "podman-layer-alone"]
-    assert study.platforms[:-2] == [rung.platform for rung in study.rung]
-    alone = {rung.platform: rung.alone for rung in study.rung if rung.alone}
-    assert alone == {name: f"{name}-alone" for name in ("sandbox-overlay", "podman-layer")}
+def test_a_mechanism_is_added_to_the_ground_first_and_left_out_of_the_platform_last():
+    orders = orders_of("podman:scratch=layer", ["podman-layer", "sandbox-filter"])
+    study = load("anatomy", {}, Chosen(ladder=orders, benchmarks=["nginx"])).study
+    assert study.baseline == "native"
     tables = {table.name: (table.driver, table.options) for table in study.platform}
-    assert tables["sandbox-overlay-alone"] == ("sandbox", {"root": "overlay"})
-    assert tables["podman-layer-alone"] == ("native", {"scratch": "layer"})
+    assert tables == {
+        "podman-layer": ("podman", {"scratch": "layer"}),
+        "podman-layer-alone": ("native", {"scratch": "layer"}),
+        "without-podman-layer": ("podman", {}),
+        "sandbox-filter-alone": ("sandbox", {"filter": True}),
+        "without-sandbox-filter": ("podman", {"scratch": "layer", "confinement": "none"}),
+    }
+    layer, of_filter = study.both_orders
+    assert (layer.whole, layer.alone, layer.without) == (
+        "podman-layer",
+        "podman-layer-alone",
+        "without-podman-layer",
+    )
+    assert not layer.taking
+    assert "a filter of its own" in of_filter.taking
 
 
-def test_of_a_machine_the_ground_keeps_its_options():
-    rungs = {rung.side.name: rung for rung in ladder_of("qemu-tcg", ["tcg-huge-pages"]).rungs}
-    alone = rungs["tcg-huge-pages"].alone
-    assert alone.options == {**rungs["tcg-ground"].side.options, "huge_pages": True}
+def test_what_can_be_neither_added_nor_left_out_is_named_before_the_two_that_are_measured():
+    largest = ["podman", "sandbox-overlay", "sandbox-closed", "sandbox-network", "sandbox-filter"]
+    orders = orders_of("podman", largest)
+    alone = [each.alone.name if each.alone else "" for each in orders.mechanisms]
+    assert alone == ["", "sandbox-overlay-alone", "", "sandbox-network-alone"]
+    assert [each.without for each in orders.mechanisms] == [None] * 4
+    assert not orders_of("podman", ["podman"]).is_measurable
+    assert not orders_of("podman", []).is_measurable
 
 
-@pytest.mark.parametrize(
-    "rung", ["native", "podman", "nonsense", "sandbox-closed", "sandbox-namespaces"]
-)
-def test_what_cannot_be_alone_is_refused(rung):
-    refused = refusal("anatomy", "--of", "podman", "--alone", rung, "--dry-run")
-    assert refused.where.startswith("--alone")
+def test_the_first_rung_is_its_mechanism_alone():
+    [namespaces] = orders_of("podman", ["sandbox-namespaces"]).mechanisms
+    assert namespaces.alone.name == "sandbox-namespaces"
+
+
+def test_of_a_machine_both_ends_keep_their_options():
+    rungs = registry.ladders()["qemu-tcg"]
+    [pages] = orders_of("qemu-tcg", ["tcg-huge-pages"]).mechanisms
+    assert pages.alone.options == {**rungs[0].options, "huge_pages": True}
+    tuned = dict(rungs[-1].options)
+    assert tuned.pop("huge_pages")
+    assert pages.without.options == tuned
+    [disk] = orders_of("qemu-tcg", ["tcg-disk"]).mechanisms
+    assert disk.without is None  # a thread for the disk needs it
+
+
+def test_a_load_needs_an_image_and_the_hint_has_the_whole_command():
+    refused = refusal("anatomy", "--of", "docker", "--load", "wrk {url}", "--dry-run")
+    assert refused.where == "--load"
+    assert refused.hint == "vtax anatomy --of docker --image shop --load 'wrk {url}'"
+    named = refusal(
+        "anatomy", "--of", "docker", "nginx", "--image", "a", "--load", "wrk {url}", "--dry-run"
+    )
+    assert "BENCHMARK" in named.what
 
 
 def test_named_benchmarks_are_measured_alone_and_the_study_says_so():
@@ -103,16 +135,13 @@ def test_rungs_are_platforms_once_each_and_begin_with_the_baseline(rungs, where)
     assert where in refused.value.where
 
 
-def test_what_is_alone_is_a_platform():
+def test_what_is_in_both_orders_is_a_platform():
     data = {
         "name": "mine",
         "platforms": ["native", "podman"],
         "benchmark": [{"name": "sysbench-cpu"}],
-        "rung": [
-            {"platform": "native", "adds": "nothing"},
-            {"platform": "podman", "adds": "podman", "alone": "docker"},
-        ],
+        "both_orders": [{"mechanism": "layer", "whole": "podman", "alone": "docker"}],
     }
     with pytest.raises(BadInput) as refused:
         validate(data, "mine.toml")
-    assert "[[rung]] number 2, key alone" in refused.value.where
+    assert "[[both_orders]] number 1, key alone" in refused.value.where

@@ -12,16 +12,24 @@ from a_run import a_run, platform
 from shown import page, terminal, view
 
 from vtax.report.analysis import Analysis
-from vtax.report.answers.ladder.compute import Ladder, ladders
+from vtax.report.answers.ladder.compute import Ladder, ladders, largest
+from vtax.report.answers.ladder.orders import both_orders
 from vtax.report.renderers.json import as_json
 
 RUNGS: Sequence[Mapping[str, str]] = (
     {"platform": "native", "adds": "nothing", "remedy": ""},
     {"platform": "spaces", "adds": "namespaces", "remedy": ""},
     {"platform": "filtered", "adds": "filter", "remedy": "leave the filter out"},
-    {"platform": "layered", "adds": "layer", "remedy": "use a volume", "alone": "layer-alone"},
-    {"platform": "podman", "adds": "podman itself", "remedy": ""},
+    {"platform": "layered", "adds": "layer", "remedy": "use a volume"},
+    {"platform": "podman", "adds": "podman itself", "remedy": "", "choice": "take podman"},
 )
+LAYER = {
+    "mechanism": "layer",
+    "whole": "podman",
+    "alone": "layer-alone",
+    "without": "without-layer",
+    "taking": "",
+}
 NAMES = [rung["platform"] for rung in RUNGS]
 SPEED = {"native": 1.0, "spaces": 1.0, "filtered": 1.0, "layered": 0.9, "podman": 0.9}
 CPU = {"native": 1.0, "spaces": 1.0, "filtered": 1.05, "layered": 1.05, "podman": 1.05}
@@ -115,10 +123,22 @@ def test_a_run_without_rungs_has_no_ladder():
 def test_the_answer_names_the_layer_its_share_the_rest_and_the_remedy():
     shown = " ".join(terminal(measured(), 200).split())
     assert "podman · nginx · requests" in shown
-    assert "layer 89.83 % [89.26, 90.40] of the rung below" in shown
+    assert "layer 89.83 % of the rung below [89.26, 90.40]" in shown
     assert "namespaces, filter and podman itself together at most" in shown
-    assert "layer: use a volume" in shown
-    assert "filter: leave the filter out" in shown
+    assert "layer costs: use a volume" in shown
+    assert "filter costs: leave the filter out" in shown
+
+
+def test_of_what_gains_the_answer_says_how_it_is_had():
+    shown = " ".join(terminal(measured({**SPEED, "podman": 1.0}), 200).split())
+    assert "podman itself gains: take podman" in shown
+    assert "podman itself costs" not in shown
+
+
+def test_the_ladder_is_shown_in_place_of_the_table_of_its_platforms():
+    shown = terminal(measured(), 200)
+    assert "rung adds" in shown
+    assert "±95 %" not in shown
 
 
 def test_the_report_draws_a_waterfall_and_programs_read_each_step():
@@ -131,21 +151,51 @@ def test_the_report_draws_a_waterfall_and_programs_read_each_step():
     assert layer["verdict"]["kind"] == "slower"
 
 
+def in_both_orders(speed: Mapping[str, float], **order: str) -> Analysis:
+    """A run of the ends, and of what has the layer alone and all but the layer."""
+    ends = {name: SPEED[name] for name in ("native", "podman")}
+    return measured({**ends, **speed}, rung=[], both_orders=[{**LAYER, **order}])
+
+
 @pytest.mark.parametrize(
-    ("alone", "is_said", "words"),
-    [(0.9, False, "so no difference is shown"), (0.96, True, "so mechanisms act on each other")],
+    ("alone", "is_shown", "words"),
+    [(0.9, False, "no difference is shown"), (0.96, True, "mechanisms act on each other")],
 )
-def test_what_a_step_costs_alone_is_compared_with_its_place(alone, is_said, words):
-    analysis = measured({**SPEED, "layer-alone": alone})
-    [step] = [step for step in of_speed(analysis).steps if step.alone is not None]
-    assert step.adds == ("layer",)
-    assert step.interaction.estimate == pytest.approx(0.9 / alone, rel=0.02)
-    assert (step.interaction.high < 1) == is_said
+def test_what_is_added_first_is_compared_with_what_is_left_out_last(alone, is_shown, words):
+    analysis = in_both_orders({"layer-alone": alone, "without-layer": 1.0})
+    speed, _ = both_orders(analysis)
+    assert speed.first.ratio.estimate == pytest.approx(alone, rel=0.02)
+    assert speed.last.ratio.estimate == pytest.approx(0.9, rel=0.02)
+    assert speed.first.verdict.kind == speed.last.verdict.kind == "slower"
+    assert speed.interaction.estimate == pytest.approx(0.9 / alone, rel=0.02)
+    assert (speed.interaction.high < 1) == is_shown
     shown = " ".join(terminal(analysis, 200).split())
     assert words in shown
-    assert "--alone layered" not in shown
+    assert "left out of podman last" in shown
+    [order, _] = as_json(view("ladder", analysis))["both_orders"]
+    assert (order["of"], order["mechanism"]) == ("podman", "layer")
+    assert order["last"]["below"] == "without-layer"
 
 
-def test_the_answer_says_how_to_measure_the_largest_steps_alone():
-    shown = " ".join(terminal(measured(), 200).split())
-    assert "the same command with --alone layered --alone filtered" in shown
+def test_an_order_that_does_not_exist_is_said():
+    analysis = in_both_orders({"layer-alone": 0.9}, without="")
+    speed, _ = both_orders(analysis)
+    assert (speed.last, speed.interaction) == (None, None)
+    shown = " ".join(terminal(analysis, 200).split())
+    assert "added to native first 9" in shown
+    assert "not left out of podman, which cannot be without it" in shown
+
+
+def test_what_else_is_left_out_is_said_and_no_interaction_is_claimed():
+    speeds = {"layer-alone": 0.96, "without-layer": 1.0}
+    shown = " ".join(terminal(in_both_orders(speeds, taking="a filter"), 200).split())
+    assert "left out of podman last, with a filter" in shown
+    assert "which has more in it" in shown
+    assert "act on each other" not in shown
+
+
+def test_the_largest_rungs_are_decided_ones_with_one_mechanism():
+    found = ladders(measured())
+    assert largest(found) == {"layered": ["nginx"], "filtered": ["nginx"]}
+    assert largest(ladders(measured(without=["filtered"]))) == {}
+    assert largest(ladders(measured(dict.fromkeys(NAMES, 1.0)))) == {"filtered": ["nginx"]}

@@ -1,29 +1,59 @@
-"""The value of `vtax anatomy --of`: `PLATFORM[:OPTION=VALUE...]`."""
+"""The value of `vtax anatomy --of`, `PLATFORM[:OPTION=VALUE...]`, and its mechanisms in both orders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
+from typing import Any
 
 from vtax.cli.two_sides import OPTION, name_of, options_of
 from vtax.errors import BadInput, placed
 from vtax.levels import Level
 from vtax.platforms import registry
 from vtax.platforms.base import Rung
-from vtax.study.ladder import ChosenLadder, LadderRung
+from vtax.study.ladder import ChosenLadder, ChosenOrders, LadderRung, MechanismInOrders
 from vtax.study.two_sides import PlatformSide
 
 _HINT = "vtax doctor lists the ladders and which of their rungs run here"
+_IN_BOTH_ORDERS = 2  # mechanisms
 
 
-def ladder_of(text: str, alone: Sequence[str] = ()) -> ChosenLadder:
+def ladder_of(text: str) -> ChosenLadder:
     """Return the ladder of a platform, and above it a rung for each option that is given.
 
-    alone: rungs whose mechanism is measured alone on the ground, too, by their names.
-    Raises BadInput for a platform without a ladder, for an option that its driver does not have, and for a rung that
-    cannot be alone.
+    Raises BadInput for a platform without a ladder, and for an option that its driver does not have.
     """
+    rungs = []
+    for rung in _rungs_of(text):
+        rungs.append(LadderRung(_side(rung), rung.mechanism, rung.remedy, rung.choice))
+    return ChosenLadder(text, rungs)
+
+
+def orders_of(text: str, largest: Sequence[str]) -> ChosenOrders:
+    """Return mechanisms of a ladder in both orders: the largest that can be measured in one of them at least.
+
+    text: what the ladder is of.
+    largest: its rungs by name, the largest first; those before the last that is measured are among the mechanisms,
+    and have no platform where they have none.
+    """
+    rungs = _rungs_of(text)
+    below = {rung.name: lower for lower, rung in pairwise(rungs)}
+    by_name = {rung.name: rung for rung in rungs}
+    mechanisms: list[MechanismInOrders] = []
+    measured = 0
+    for name in largest:
+        rung = by_name[name]
+        alone = _alone(rungs, below[name], rung)
+        without = _without(rungs[-1], below[name], rung)
+        mechanisms.append(MechanismInOrders(rung.mechanism, alone, without, rung.taking))
+        measured += alone is not None or without is not None
+        if measured == _IN_BOTH_ORDERS:
+            break
+    return ChosenOrders(text, _side(rungs[0]), _side(rungs[-1]), mechanisms)
+
+
+def _rungs_of(text: str) -> list[Rung]:
     name, *assignments = OPTION.split(text)
     ladders = registry.ladders()
     if name not in ladders:
@@ -31,10 +61,7 @@ def ladder_of(text: str, alone: Sequence[str] = ()) -> ChosenLadder:
         suggestion = f"; did you mean {', '.join(near)}?" if near else ""
         hint = f"{_HINT}: {', '.join(ladders)}"
         raise BadInput(f"there is no ladder of {name!r}{suggestion}", where="--of", hint=hint)
-    rungs = [*ladders[name], *_above(ladders[name][-1], options_of(assignments, text), text)]
-    sides = {rung: _alone(rungs, rung) for rung in alone}
-    chosen = [LadderRung(_side(r), r.mechanism, r.remedy, sides.get(r.name)) for r in rungs]
-    return ChosenLadder(" --alone ".join([text, *alone]), chosen)
+    return [*ladders[name], *_above(ladders[name][-1], options_of(assignments, text), text)]
 
 
 def _above(top: Rung, given: Mapping[str, Level], text: str) -> list[Rung]:
@@ -53,37 +80,53 @@ def _above(top: Rung, given: Mapping[str, Level], text: str) -> list[Rung]:
     return rungs
 
 
-def _alone(rungs: Sequence[Rung], name: str) -> PlatformSide:
-    """Return the ground with nothing but what is new on a rung.
+def _alone(rungs: Sequence[Rung], below: Rung, rung: Rung) -> PlatformSide | None:
+    """Return the ground with nothing but what is new on a rung; None where that is no platform.
 
-    It is of the driver of the ground, or else of the first rung above it, whichever has the options.
+    It is of the driver of the ground, or else of the first rung above it, whose ground has no options then.
     """
-    possible: dict[str, Rung] = {}
-    for below, rung in pairwise(rungs[1:]):
-        alone = _on_ground(rungs, below, rung)
-        if alone is not None:
-            possible[rung.name] = alone
-    if name not in possible:
-        hint = f"give one of {', '.join(possible)}"
-        raise BadInput(f"{name!r} is no rung that could be alone", where="--alone", hint=hint)
-    with placed(f"--alone {name}"):
-        registry.platform_of(possible[name])
-    return _side(possible[name])
-
-
-def _on_ground(rungs: Sequence[Rung], below: Rung, rung: Rung) -> Rung | None:
-    """Return the ground with what is new on a rung; None where that is no option of it."""
+    ground, first = rungs[:2]
+    if below is ground:
+        return _side(rung)
     if rung.driver != below.driver:
         return None
+    name, changes = f"{rung.name}-alone", _changes(below, rung)
+    side = _made(name, ground.driver, {**ground.options, **changes})
+    if side is None and first.driver != ground.driver:
+        side = _made(name, first.driver, changes)
+    return side
+
+
+def _without(top: Rung, below: Rung, rung: Rung) -> PlatformSide | None:
+    """Return the highest rung with all but what is new on another one; None where that is no platform."""
+    if rung.left_out_by is not None:
+        options = {**top.options, **rung.left_out_by}
+    elif rung.driver == below.driver == top.driver:
+        options = dict(top.options)
+        for key in _changes(below, rung):
+            options.pop(key)
+            if key in below.options:
+                options[key] = below.options[key]
+    else:
+        return None
+    return _made(f"without-{rung.name}", top.driver, options)
+
+
+def _changes(below: Rung, rung: Rung) -> dict[str, Any]:
     changes = {}
     for key, value in rung.options.items():
         if key not in below.options or below.options[key] != value:
             changes[key] = value
-    ground, first = rungs[:2]
-    for driver, base in ((ground.driver, ground.options), (first.driver, {})):
-        if changes.keys() <= registry.drivers()[driver].Options.model_fields.keys():
-            return Rung(f"{rung.name}-alone", rung.mechanism, driver, {**base, **changes})
-    return None
+    return changes
+
+
+def _made(name: str, driver: str, options: Mapping[str, Any]) -> PlatformSide | None:
+    """Return a platform of these options; None where the driver does not have them, or not without others."""
+    try:
+        registry.make(name, driver, options)
+    except BadInput:
+        return None
+    return PlatformSide(name, driver, options)
 
 
 def _side(rung: Rung) -> PlatformSide:

@@ -47,9 +47,15 @@ def study_of(options: RunOptions) -> str:
                 "STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND"
             )
         return options.study
-    if options.study is not None or image is None:
-        what = "--load takes the place of STUDY, and needs --image"
-        raise BadInput(what, hint="vtax run --image shop --load 'wrk {url}'")
+    if options.study is not None or options.benchmarks or image is None:
+        replaced, command = "STUDY", "vtax run"
+        if options.ladder is not None:
+            replaced, command = "BENCHMARK", f"vtax anatomy --of {options.ladder}"
+        raise BadInput(
+            f"--load takes the place of {replaced}, and needs --image",
+            where="--load",
+            hint=f"{command} --image {image or 'shop'} --load '{load_of}'",
+        )
     try:
         checked_name(image)
     except ValueError as error:

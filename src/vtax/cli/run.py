@@ -30,7 +30,7 @@ from vtax.cli.gate import (
     strict_option,
 )
 from vtax.cli.host_boots import measure_boot
-from vtax.cli.ladder import ladder_of
+from vtax.cli.ladder import ladder_of, orders_of
 from vtax.cli.measure import (
     budget_s,
     conclude,
@@ -71,7 +71,7 @@ from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
-from vtax.study.ladder import ChosenLadder
+from vtax.study.ladder import ChosenLadder, ChosenOrders
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
@@ -230,17 +230,31 @@ def command(**options: Any) -> None:
 
 def run_study(options: RunOptions) -> None:
     """Plan a study, measure it, print its result and judge it, as the options say."""
-    budget_s(options.budget)
-    reference = study_of(options)
+    if options.only_plan or options.only_toml:
+        return print_plan(options)
+    run = measure_study(options)
     limits = _limits(options)
-    loaded, named = _load_as_chosen(reference, options)
-    pause_s = _pause_s(options.pause, loaded.study)
+    store = Store.open(Home.from_environment().store_url)
+    conclude(run, store, as_json=options.as_json)
+    status = 0
     if limits:
-        _require_one_part(loaded.study, pause_s)
+        status = judge(store, run, limits, options.junit, quiet=options.as_json)
+    if status:
+        sys.exit(status)
+
+
+def print_plan(options: RunOptions) -> None:
+    """Print the plan of a study, or the study itself, or refuse it, as the options say."""
+    loaded, named, _ = _checked(options)
     if options.only_toml:
-        return click.echo(study_toml(loaded.study.declared()), nl=False)
-    if options.only_plan:
-        return _print_plan(loaded, named, options)
+        click.echo(study_toml(loaded.study.declared()), nl=False)
+    else:
+        _print_plan(loaded, named, options)
+
+
+def measure_study(options: RunOptions) -> str:
+    """Plan a study and measure it, as the options say; returns the name of the run."""
+    loaded, named, pause_s = _checked(options)
     need_root("measuring")
     here = boots.current_boot(loaded.study)
     home = Home.from_environment().ensure()
@@ -282,12 +296,19 @@ def run_study(options: RunOptions) -> None:
         wait_between(run, pause_s)
         with result_of_stopped(), measuring_lock(run.name):
             next_session(plan, run, home, tune_host=options.tune_host)
-    conclude(run.name, store, as_json=options.as_json)
-    status = 0
+    return run.name
+
+
+def _checked(options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...], float | None]:
+    """Return the study, the platforms that must run here, and the seconds of a pause between sessions."""
+    budget_s(options.budget)
+    reference = study_of(options)
+    limits = _limits(options)
+    loaded, named = _load_as_chosen(reference, options)
+    pause_s = _pause_s(options.pause, loaded.study)
     if limits:
-        status = judge(store, run.name, limits, options.junit, quiet=options.as_json)
-    if status:
-        sys.exit(status)
+        _require_one_part(loaded.study, pause_s)
+    return loaded, named, pause_s
 
 
 def _load_as_chosen(reference: str, options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...]]:
@@ -297,7 +318,7 @@ def _load_as_chosen(reference: str, options: RunOptions) -> tuple[LoadedStudy, t
     )
     _check_platforms(options.platforms, varied)
     sides = two_sides(options.ab, varied) if options.ab is not None else None
-    rungs = ladder_of(options.ladder, options.alone) if options.ladder is not None else None
+    rungs = _rungs(options)
     changes = changes_of(options, varied)
     named = _named_by_options(options.platforms, sides, rungs)
     chosen = Chosen(options.scale, options.protocol, sides, rungs, options.benchmarks)
@@ -305,8 +326,18 @@ def _load_as_chosen(reference: str, options: RunOptions) -> tuple[LoadedStudy, t
         return load(reference, changes, chosen), named
 
 
+def _rungs(options: RunOptions) -> ChosenLadder | ChosenOrders | None:
+    if options.ladder is None:
+        return None
+    if options.largest:
+        return orders_of(options.ladder, options.largest)
+    return ladder_of(options.ladder)
+
+
 def _named_by_options(
-    platforms: tuple[str, ...], sides: TwoSides | None, ladder: ChosenLadder | None
+    platforms: tuple[str, ...],
+    sides: TwoSides | None,
+    ladder: ChosenLadder | ChosenOrders | None,
 ) -> tuple[str, ...]:
     """Return the platforms that must run here: those of --platforms, of --ab, or the ends of a ladder.
 
@@ -319,7 +350,7 @@ def _named_by_options(
             )
         return sides.old.name, sides.new.name
     if ladder is not None:
-        return ladder.rungs[0].side.name, ladder.rungs[-1].side.name
+        return ladder.ends
     return platforms
 
 

@@ -18,7 +18,8 @@ class RunOptions:
     load_of: --load.
     only_plan, only_toml: --dry-run, --toml.
     check: the margins of --check.
-    ladder, alone, benchmarks: of `vtax anatomy`, the platform that is taken apart, rungs to measure alone, and benchmarks.
+    ladder, largest, benchmarks: of `vtax anatomy`, the platform that is taken apart, rungs to measure in both orders in
+    place of the ladder, and benchmarks.
     """
 
     study: str | None = None
@@ -54,7 +55,7 @@ class RunOptions:
     junit: Path | None = None
     as_json: bool = False
     ladder: str | None = None
-    alone: tuple[str, ...] = ()
+    largest: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ()
 
     @property

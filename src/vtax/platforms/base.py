@@ -242,6 +242,9 @@ class Rung:
     mechanism: what is new on it, in words.
     driver, options: of the platform, complete.
     remedy: how its cost is avoided, in words; empty where there is no way.
+    choice: how a platform has what it gains, in words; empty where it is no choice.
+    left_out_by: options of the highest rung's platform without the mechanism; None where all of them are its own.
+    taking: what else these leave out, in words.
     """
 
     name: str
@@ -249,6 +252,9 @@ class Rung:
     driver: str
     options: Mapping[str, Any]
     remedy: str = ""
+    choice: str = ""
+    left_out_by: Mapping[str, Any] | None = None
+    taking: str = ""
 
 
 @dataclass(frozen=True)
@@ -259,6 +265,7 @@ class Step:
     mechanism: str
     changes: Mapping[str, Any]
     remedy: str = ""
+    choice: str = ""
 
 
 def ladder(driver: str, steps: Sequence[Step]) -> tuple[Rung, ...]:
@@ -267,7 +274,7 @@ def ladder(driver: str, steps: Sequence[Step]) -> tuple[Rung, ...]:
     options: dict[str, Any] = {}
     for step in steps:
         options = {**options, **step.changes}
-        rungs.append(Rung(step.name, step.mechanism, driver, options, step.remedy))
+        rungs.append(Rung(step.name, step.mechanism, driver, options, step.remedy, step.choice))
     return tuple(rungs)
 
 

@@ -32,6 +32,7 @@ class Lxc(ContainerDriver):
     name = "lxc"
     summary = "LXC container"
     Options = ContainerOptions
+    has_own_filter = True
     variants: Mapping[str, Mapping[str, Any]] = {
         "lxc": {},
         "lxc-unprivileged": {"userns": True, "no_new_privileges": True},

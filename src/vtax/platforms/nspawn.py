@@ -43,6 +43,7 @@ class Nspawn(ContainerDriver):
     name = "nspawn"
     summary = "systemd-nspawn container"
     Options = ContainerOptions
+    has_own_filter = True
     variants: Mapping[str, Mapping[str, Any]] = {
         "nspawn": {},
         "nspawn-userns": {"userns": True, "no_new_privileges": True},

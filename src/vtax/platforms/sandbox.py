@@ -11,6 +11,7 @@ A guest is confined only with all that keeps its root away from the host's, see 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -80,13 +81,16 @@ class SandboxOptions(ProcessOptions):
         return self.closed and self.filter and self.capabilities != "all"
 
 
+_FILTER = "sandbox-filter"
+_CONFINEMENT = ("fewer capabilities", "closed /proc and /sys")
+"""Mechanisms that a container loses with the filter, by the option `confinement`."""
 _MECHANISMS: Sequence[Step] = (
     Step("sandbox-namespaces", "process namespaces", {"namespaces": True}),
     Step("sandbox-network", "network namespace", {"network_namespace": True}),
     Step("sandbox-capabilities", "fewer capabilities", {"capabilities": "default"}),
     Step("sandbox-privileges", "no_new_privs", {"no_new_privileges": True}),
     Step(
-        "sandbox-filter",
+        _FILTER,
         "filter of system calls",
         {"filter": True},
         'confinement = "none" leaves the filter out, and with it what it protects from',
@@ -103,16 +107,28 @@ _MECHANISMS: Sequence[Step] = (
 
 
 class ContainerDriver(LaunchedDriver):
-    """A driver of containers of the host's kernel, with the platform of its own name."""
+    """A driver of containers of the host's kernel, with the platform of its own name.
+
+    has_own_filter: whether its runtime filters system calls, beside vtax's filter.
+    """
 
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    has_own_filter = False
 
     def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
         """Return its mechanisms, one by one; on the last rung is what the runtime itself adds."""
-        runtime = Rung(self.name, f"{self.name} itself", self.name, {})
-        native_rung = Rung("native", "nothing", "native", {})
-        return {self.name: (native_rung, *ladder("sandbox", _MECHANISMS), runtime)}
+        own = "a filter of its own" if self.has_own_filter else ""
+        itself = f"{self.name} itself, with {own}" if own else f"{self.name} itself"
+        rungs = [Rung("native", "nothing", "native", {})]
+        for mechanism in ladder("sandbox", _MECHANISMS):
+            if mechanism.name == _FILTER and "confinement" in self.Options.model_fields:
+                taking = ", ".join(filter(None, (own, *_CONFINEMENT)))
+                left_out_by = {"confinement": "none"}
+                rungs.append(replace(mechanism, left_out_by=left_out_by, taking=taking))
+            else:
+                rungs.append(mechanism)
+        return {self.name: (*rungs, Rung(self.name, itself, self.name, {}))}
 
 
 @register_platform

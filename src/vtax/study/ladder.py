@@ -1,4 +1,5 @@
-"""`vtax anatomy --of PLATFORM`: a study with the rungs of a ladder in place of its own platforms."""
+"""`vtax anatomy --of PLATFORM`: a study with the rungs of a ladder in place of its own platforms, or with what measures
+its largest rungs in both orders."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ class LadderRung:
 
     adds: what is new on it.
     remedy: how its cost is avoided; empty where there is no way.
-    alone: the ground with nothing but that; None where it is not measured.
+    choice: how a platform has what it gains; empty where it is no choice.
     """
 
     side: PlatformSide
     adds: str
     remedy: str = ""
-    alone: PlatformSide | None = None
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,85 @@ class ChosenLadder:
     text: str
     rungs: Sequence[LadderRung]
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The names of the ground and of the highest rung."""
+        return self.rungs[0].side.name, self.rungs[-1].side.name
 
-def with_ladder(data: Mapping[str, Any], ladder: ChosenLadder) -> dict[str, Any]:
-    """Return the values of a valid study with these rungs, each of which is compared with the one below.
+    def put_into(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a valid study with these rungs, each of which is compared with the one below.
 
-    What is about the study's own platforms is left out; it has no boots of the host.
+        What is about the study's own platforms is left out; it has no boots of the host.
+        """
+        ground, *above = [rung.side.name for rung in self.rungs]
+        changes = [f"{ground} on the ground", f"above it {', '.join(above)}"]
+        values = with_platforms(
+            data, f"--of {self.text}", [rung.side for rung in self.rungs], changes
+        )
+        rungs = [
+            {
+                "platform": rung.side.name,
+                "adds": rung.adds,
+                "remedy": rung.remedy,
+                "choice": rung.choice,
+            }
+            for rung in self.rungs
+        ]
+        return {**values, "rung": rungs}
+
+
+@dataclass(frozen=True)
+class MechanismInOrders:
+    """A mechanism of a ladder in both orders.
+
+    alone: the ground with nothing but that; None where that is no option.
+    without: the highest rung with all but that; None likewise.
+    taking: what else `without` does not have.
     """
-    ground, *above = [rung.side.name for rung in ladder.rungs]
-    changes = [f"{ground} on the ground", f"above it {', '.join(above)}"]
-    alone = [rung.alone for rung in ladder.rungs if rung.alone is not None]
-    sides = [*(rung.side for rung in ladder.rungs), *alone]
-    values = with_platforms(data, f"--of {ladder.text}", sides, changes)
-    rungs = [
-        {
-            "platform": rung.side.name,
-            "adds": rung.adds,
-            "remedy": rung.remedy,
-            "alone": rung.alone.name if rung.alone else "",
-        }
-        for rung in ladder.rungs
-    ]
-    return {**values, "rung": rungs}
+
+    name: str
+    alone: PlatformSide | None
+    without: PlatformSide | None
+    taking: str = ""
+
+
+@dataclass(frozen=True)
+class ChosenOrders:
+    """Mechanisms of a ladder that are added to its ground first, and left out of its highest rung last.
+
+    text: what the ladder is of, as it was written.
+    """
+
+    text: str
+    ground: PlatformSide
+    top: PlatformSide
+    mechanisms: Sequence[MechanismInOrders]
+
+    def __str__(self) -> str:
+        """Return the names of the mechanisms."""
+        return ", ".join(mechanism.name for mechanism in self.mechanisms) or "no rung is decided"
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether one of them can be measured in an order at least."""
+        return any(each.alone or each.without for each in self.mechanisms)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The names of the ground and of the highest rung."""
+        return self.ground.name, self.top.name
+
+    def put_into(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a valid study with what the orders need, see `ChosenLadder.put_into`."""
+        sides = {self.ground.name: self.ground, self.top.name: self.top}
+        orders = []
+        for mechanism in self.mechanisms:
+            order = {"mechanism": mechanism.name, "whole": self.top.name}
+            for key, side in (("alone", mechanism.alone), ("without", mechanism.without)):
+                if side is not None:
+                    sides[side.name] = side
+                order[key] = side.name if side else ""
+            orders.append({**order, "taking": mechanism.taking})
+        changes = [f"in both orders: {self}"]
+        values = with_platforms(data, f"--of {self.text}", tuple(sides.values()), changes)
+        return {**values, "both_orders": orders}

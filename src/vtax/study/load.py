@@ -20,7 +20,7 @@ from vtax.study.chosen_benchmarks import with_benchmarks
 from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import shorten
 from vtax.study.figure_names import unknown_names_of_figures
-from vtax.study.ladder import ChosenLadder, with_ladder
+from vtax.study.ladder import ChosenLadder, ChosenOrders
 from vtax.study.model import Study
 from vtax.study.named_files import with_job_files
 from vtax.study.placed_factors import with_placed_factors
@@ -71,7 +71,7 @@ def find(reference: str) -> Path:
 @dataclass(frozen=True)
 class Chosen:
     """Choices of the command line: a scale and a protocol of a study, some of its benchmarks, and in place of its
-    platforms two sides or a ladder.
+    platforms two sides, a ladder or the orders of its mechanisms.
 
     benchmarks: labels; empty for all.
     """
@@ -79,7 +79,7 @@ class Chosen:
     scale: str = ""
     protocol: str = ""
     sides: TwoSides | None = None
-    ladder: ChosenLadder | None = None
+    ladder: ChosenLadder | ChosenOrders | None = None
     benchmarks: tuple[str, ...] = ()
 
 
@@ -163,7 +163,7 @@ def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict
     if chosen.sides:
         values = with_two_sides(values, chosen.sides)
     if chosen.ladder:
-        values = with_ladder(values, chosen.ladder)
+        values = chosen.ladder.put_into(values)
     if chosen.benchmarks:
         values = with_benchmarks(values, chosen.benchmarks)
     return values

@@ -193,11 +193,22 @@ class RungTable(StudyTable):
     platform: str = Field(description="one of the platforms")
     adds: str = Field(description="what it has and the rung below has not, in words")
     remedy: str = Field("", description="how what it costs is avoided, in words")
+    choice: str = Field("", description="how a platform has what it gains, in words")
+
+
+class OrderTable(StudyTable):
+    """`[[both_orders]]`: a mechanism that is added to the baseline first, and left out of a platform that has it last."""
+
+    mechanism: str = Field(description="what is added and left out, in words")
+    whole: str = Field(description="one of the platforms, which has it and more")
     alone: str = Field(
         "",
-        description="one of the platforms: the first rung with nothing but what this one adds, so that it is seen "
-        "whether that costs the same without the rungs below",
+        description="one of the platforms: the baseline with nothing but that; empty: there is none",
     )
+    without: str = Field(
+        "", description="one of the platforms: `whole` with all but that; empty: there is none"
+    )
+    taking: str = Field("", description="what else `without` does not have, in words")
 
 
 class BenchmarkTable(StudyTable):
@@ -350,6 +361,11 @@ class Study(StudyTable):
         description="a ladder from the ground up, each rung with one mechanism more, so that the cost of each is seen; "
         "the first is the baseline",
     )
+    both_orders: list[OrderTable] = Field(
+        default_factory=list,
+        max_length=limits.MAX_PLATFORMS,
+        description="mechanisms that are measured in both orders, so that it is seen whether they act on others",
+    )
     boot: list[boots.BootTable] = Field(
         default_factory=list,
         max_length=limits.MAX_BOOTS,
@@ -450,10 +466,16 @@ class Study(StudyTable):
         if names and names[0] != self.baseline:
             what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
             raise disagreement(what, "rung", 0, "platform")
-        for number, rung in enumerate(self.rung):
-            if rung.alone and rung.alone not in self.platforms:
-                what = f"{rung.alone!r} is not in platforms ({', '.join(self.platforms)})"
-                raise disagreement(what, "rung", number, "alone")
+        return self
+
+    @model_validator(mode="after")
+    def _orders_are_of_platforms(self) -> Study:
+        for number, order in enumerate(self.both_orders):
+            for key in ("whole", "alone", "without"):
+                name = getattr(order, key)
+                if name and name not in self.platforms:
+                    what = f"{name!r} is not in platforms ({', '.join(self.platforms)})"
+                    raise disagreement(what, "both_orders", number, key)
         return self
 
     @model_validator(mode="after")

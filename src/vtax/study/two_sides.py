@@ -17,6 +17,7 @@ _OF_OWN_PLATFORMS = {
     "figure": "figure",
     "paper": "",
     "rung": "rung",
+    "both_orders": "mechanism",
 }
 """Key of a study that is about its own platforms -> what one of its entries is called."""
 

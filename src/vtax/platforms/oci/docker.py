@@ -56,6 +56,7 @@ class Docker(ContainerDriver):
     name = "docker"
     summary = "Docker container"
     Options = DockerOptions
+    has_own_filter = True
     variants: Mapping[str, Mapping[str, Any]] = {
         "docker": {},
         "docker-overlay2": {"storage": "overlay2"},

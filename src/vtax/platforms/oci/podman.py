@@ -44,6 +44,7 @@ class Podman(ContainerDriver):
     version_argv = ("podman", "--version")
     summary = "Podman container, no daemon"
     Options = OciOptions
+    has_own_filter = True
     variants: Mapping[str, Mapping[str, Any]] = {
         "podman": {},
         "podman-userns": {"userns": True, "no_new_privileges": True},

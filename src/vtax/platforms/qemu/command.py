@@ -7,6 +7,7 @@ something is wrong.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -186,22 +187,33 @@ def _ladder(accel: str, cpu: str) -> tuple[Rung, ...]:
         "cpu_limit": "none",
         "cpu": "qemu64",
     }
-    steps: list[Step] = [
-        Step(f"{accel}-ground", "emulated NIC and disk", ground),
-        Step(f"{accel}-nic", "virtio NIC", {"nic": "virtio-net"}),
-        Step(f"{accel}-disk", "virtio disk", {"disk": "virtio-blk"}),
-        Step(f"{accel}-cache", "cache mode writeback", {"cache": "writeback"}),
+    choices: list[tuple[str, str, Mapping[str, Any]]] = [
+        ("nic", "virtio NIC", {"nic": "virtio-net"}),
+        ("disk", "virtio disk", {"disk": "virtio-blk"}),
+        ("cache", "cache mode writeback", {"cache": "writeback"}),
     ]
     if accel == "kvm":
-        steps.append(Step("kvm-vhost", "vhost", {"vhost": "on"}))
-    steps += [
-        Step(f"{accel}-io-thread", "thread for the disk", {"io_thread": True, "vhost": "auto"}),
-        Step(f"{accel}-huge-pages", "memory in huge pages", {"huge_pages": True}),
-        Step(f"{accel}-pinned", "pinned virtual CPUs", {"cpu_limit": "cpuset"}),
-        Step(f"{accel}-cpu", f"CPU model {cpu}", {"cpu": "auto"}),
-        Step(f"{accel}-mitigations", "no guest mitigations", {"mitigations": "off"}),
+        choices.append(("vhost", "vhost", {"vhost": "on"}))
+    choices += [
+        ("io-thread", "thread for the disk", {"io_thread": True, "vhost": "auto"}),
+        ("huge-pages", "memory in huge pages", {"huge_pages": True}),
+        ("pinned", "pinned virtual CPUs", {"cpu_limit": "cpuset"}),
+        ("cpu", f"CPU model {cpu}", {"cpu": "auto"}),
+        ("tuned", "no guest mitigations", {"mitigations": "off"}),
     ]
+    options = dict(ground)
+    steps = [Step(f"{accel}-ground", "emulated NIC and disk", ground)]
+    for name, mechanism, changes in choices:
+        key, value = next(iter(changes.items()))
+        chosen, other = _assigned(key, value), _assigned(key, options.get(key, False))
+        steps.append(Step(f"{accel}-{name}", mechanism, changes, other, chosen))
+        options |= changes
     return ladder("qemu", steps)
+
+
+def _assigned(key: str, value: Any) -> str:
+    """Return an option as study files have it."""
+    return f"{key} = {json.dumps(value)}"
 
 
 LADDERS: Mapping[str, tuple[Rung, ...]] = {}

@@ -167,9 +167,11 @@ def also_differs(
 
 
 def _rungs(analysis: Analysis) -> frozenset[str]:
-    """Return the platforms of a ladder, and those that have one of its mechanisms alone."""
-    declared = analysis.declared.get("rung") or []
-    return frozenset(rung[key] for rung in declared for key in ("platform", "alone") if key in rung)
+    """Return the platforms of a ladder, and those with or without one of its mechanisms alone."""
+    names = {rung["platform"] for rung in analysis.declared.get("rung") or []}
+    for order in analysis.declared.get("both_orders") or []:
+        names.update((order["whole"], order["alone"], order["without"]))
+    return frozenset(names)
 
 
 def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fact]]]:

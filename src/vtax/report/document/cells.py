@@ -232,7 +232,7 @@ class Relative(Value):
     high: float = math.inf
     is_of: Literal["performance", "amount", "time", "value"] = "performance"
     shows: Literal["both", "estimate", "interval", "low"] = "both"
-    baseline: str = ""
+    baseline: Inline = ""
     verdict: VerdictCell | None = None
     decimals: int | None = None
 

@@ -140,7 +140,9 @@ def few_of(names: Sequence[str]) -> doc.Inline:
     return joined(first_of(names, _MOST_NAMED))
 
 
-def relative_of(ratio: Ratio | Effect, section: Section, baseline: str = "") -> doc.Relative:
+def relative_of(
+    ratio: Ratio | Effect, section: Section, baseline: str | doc.Message = ""
+) -> doc.Relative:
     """Return a ratio as a share of the baseline: of a speed its performance, of all else how much of it there is.
 
     A time is told by how much longer it is. section: of its metric. baseline: to be named.

@@ -1,17 +1,15 @@
 """Ladders: what the cost of a platform is made of, each rung against the rung below, within blocks.
 
 The steps of all points of a metric are one family (Holm, see `stats.judge`). Steps of which nothing is decided are
-bounded together, see `stats.ladder`: their logarithms are added up in every block that has all of them. Where a
-mechanism was measured alone on the ground, too, what it costs in its place is compared with that in the same way.
+bounded together, see `stats.ladder`: their logarithms are added up in every block that has all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated
-
-import numpy as np
 
 from vtax.described import Means
 from vtax.pairing import align
@@ -31,29 +29,26 @@ _DECIDED = frozenset({"slower", "faster", "costs-more", "costs-less"})
 class LadderStep:
     """A rung beside the next one below that was measured.
 
-    row, below: their rows. adds: of this rung, and of those between that were not measured. alone: the row of the
-    ground with nothing but that. interaction: what the step costs in its place, divided by what it costs alone.
+    row, below: their rows. adds: of this rung, and of those between that were not measured.
     """
 
     row: Annotated[Row, Means("platform", name="platform", take="platform.name")]
     below: Annotated[Row, Means("the platform below", name="below", take="platform.name")]
     adds: Annotated[tuple[str, ...], Means("what it has and the rung below has not")]
-    remedies: Annotated[tuple[str, ...], Means("how its cost is avoided")]
-    ratio: Annotated[Ratio | None, Means("ratio to the rung below; null without one")]
-    verdict: Annotated[Verdict | None, Means("verdict on it; null without one")]
-    alone: Annotated[
-        Row | None,
-        Means("platform that has this alone; null without one", name="alone", take="platform.name"),
-    ] = None
-    interaction: Annotated[
-        Ratio | None,
-        Means("ratio to the rung below, divided by the ratio of what it adds alone to the ground"),
-    ] = None
+    remedies: Annotated[tuple[str, ...], Means("how its cost is avoided")] = ()
+    choices: Annotated[tuple[str, ...], Means("how a platform has what it gains")] = ()
+    ratio: Annotated[Ratio | None, Means("ratio to the rung below; null without one")] = None
+    verdict: Annotated[Verdict | None, Means("verdict on it; null without one")] = None
 
     @property
     def is_decided(self) -> bool:
         """Whether it differs from the rung below."""
         return self.verdict is not None and self.verdict.kind in _DECIDED
+
+    @property
+    def size(self) -> float:
+        """How much it changes: the size of the logarithm of its ratio, 0 without one."""
+        return abs(self.ratio.mean_log) if self.ratio else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Ladder(OfSection):
     def decided(self) -> tuple[LadderStep, ...]:
         """Steps that differ from the rung below, the largest first."""
         found = [step for step in self.steps if step.is_decided]
-        return tuple(sorted(found, key=lambda step: -abs(_mean_log(step))))
+        return tuple(sorted(found, key=lambda step: -step.size))
 
     @property
     def undecided(self) -> tuple[LadderStep, ...]:
@@ -99,36 +94,55 @@ def ladders(analysis: Analysis) -> tuple[Ladder, ...]:
     return tuple(found)
 
 
+def largest(found: Iterable[Ladder]) -> dict[str, list[str]]:
+    """Return the platforms of rungs that are decided, the largest first, with the benchmark tables that say so.
+
+    A rung above others that were not measured is none of them, since it adds several mechanisms.
+    """
+    decided = []
+    for ladder in found:
+        for step in ladder.decided:
+            if len(step.adds) == 1:
+                decided.append((step.size, step.row.platform.name, ladder.label))
+    labels: dict[str, list[str]] = {}
+    for _, name, label in sorted(decided, key=lambda each: -each[0]):
+        labels.setdefault(name, []).append(label)
+    return labels
+
+
+def judged_steps(
+    steps: Mapping[str, LadderStep], section: Section, analysis: Analysis
+) -> tuple[dict[str, LadderStep], int]:
+    """Return the steps of a metric with their ratios and verdicts, and how many were judged together.
+
+    steps: by a name; one without blocks that both of its sides have keeps no ratio.
+    """
+    contrasts: dict[str, Contrast] = {}
+    for key, step in steps.items():
+        with suppress(StatsError):
+            contrasts[key] = row_contrast(step.row, step.below, section.better, analysis.unit_of)
+    answers = judge(analysis.rule.within(section.margin), contrasts)
+    judged = dict(steps)
+    for key, answer in answers.items():
+        if isinstance(answer, Comparison):
+            verdict = worded(answer.verdict, section.metric.role)
+            judged[key] = replace(steps[key], ratio=answer.ratio, verdict=verdict)
+    return judged, len(contrasts)
+
+
 def _of_section(
     section: Section, rungs: Sequence[Mapping[str, str]], analysis: Analysis
-) -> list[Ladder]:
-    steps: dict[str, list[tuple[str, LadderStep]]] = {}
-    contrasts: dict[str, Contrast] = {}
+) -> Iterator[Ladder]:
+    steps = {}
     for point in section.points:
-        steps[point.key] = []
         for step in _unjudged(point, rungs):
-            key = f"{point.key} {step.row.platform.name}"
-            steps[point.key].append((key, step))
-            try:
-                contrasts[key] = row_contrast(
-                    step.row, step.below, section.better, analysis.unit_of
-                )
-            except StatsError:
-                continue
-    answers = judge(analysis.rule.within(section.margin), contrasts)
-    alone = sum(step.alone is not None for of_point in steps.values() for _, step in of_point)
-    made = []
+            steps[f"{point.key} {step.row.platform.name}"] = step
+    judged, family = judged_steps(steps, section, analysis)
     for point in section.points:
-        judged = []
-        for key, step in steps[point.key]:
-            interaction = _interaction(step, point, analysis, alone)
-            answered = _judged(step, answers.get(key), section)
-            judged.append(replace(answered, interaction=interaction))
-        if judged:
-            rest = _rest(judged, section, analysis, len(contrasts))
-            top = judged[-1].row
-            made.append(Ladder(section, point, tuple(judged), top, len(contrasts), rest))
-    return made
+        of_point = [judged[key] for key in judged if key.startswith(f"{point.key} ")]
+        if of_point:
+            rest = _rest(of_point, section, analysis, family)
+            yield Ladder(section, point, tuple(of_point), of_point[-1].row, family, rest)
 
 
 def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[LadderStep]:
@@ -136,44 +150,21 @@ def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[La
     rows = {row.platform.name: row for row in point.rows if row.summary is not None}
     steps: list[LadderStep] = []
     below: Row | None = None
-    adds: list[str] = []
-    remedies: list[str] = []
+    new: list[Mapping[str, str]] = []
     for rung in rungs:
-        adds.append(rung["adds"])
-        if rung.get("remedy"):
-            remedies.append(rung["remedy"])
+        new.append(rung)
         row = rows.get(rung["platform"])
         if row is None:
             continue
         if below is not None:
-            alone = rows.get(rung.get("alone", "")) if len(adds) == 1 else None
-            steps.append(LadderStep(row, below, tuple(adds), tuple(remedies), None, None, alone))
-        below, adds, remedies = row, [], []
+            remedies, choices = _texts(new, "remedy"), _texts(new, "choice")
+            steps.append(LadderStep(row, below, _texts(new, "adds"), remedies, choices))
+        below, new = row, []
     return steps
 
 
-def _judged(
-    step: LadderStep, answer: Comparison | StatsError | None, section: Section
-) -> LadderStep:
-    if not isinstance(answer, Comparison):
-        return step
-    verdict = worded(answer.verdict, section.metric.role)
-    return replace(step, ratio=answer.ratio, verdict=verdict)
-
-
-def _interaction(
-    step: LadderStep, point: ResultPoint, analysis: Analysis, family: int
-) -> Ratio | None:
-    """Return what a step costs in its place, divided by what it costs alone; None where that was not measured.
-
-    family: how many such ratios the metric has.
-    """
-    if step.alone is None or point.baseline is None:
-        return None
-    rows = (step.row, step.below, step.alone, point.baseline)
-    _, (row, below, alone, ground) = align([each.means_of_blocks for each in rows])
-    parts = np.array([row - below, ground - alone])
-    return together(parts, analysis.rule.confidence, family)
+def _texts(rungs: Sequence[Mapping[str, str]], key: str) -> tuple[str, ...]:
+    return tuple(rung[key] for rung in rungs if rung.get(key))
 
 
 def _rest(
@@ -187,7 +178,3 @@ def _rest(
     _, logs = align(rows)
     ratio = together(logs[1::2] - logs[::2], analysis.rule.confidence, family)
     return ratio.loss(section.better) if ratio else None
-
-
-def _mean_log(step: LadderStep) -> float:
-    return step.ratio.mean_log if step.ratio else 0.0

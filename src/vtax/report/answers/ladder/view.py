@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
+from vtax.report.analysis.values import Section
 from vtax.report.answers.ladder.compute import Ladder, LadderStep, ladders
-from vtax.report.document import in_brackets, joined, listed, msg, muted, styled
+from vtax.report.answers.ladder.orders import BothOrders, both_orders
+from vtax.report.document import in_brackets, joined, listed, msg, muted
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.margin import edges
-
-_LARGEST = 2
+from vtax.stats.ratio import Ratio
 
 
 def sentences(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inline]:
@@ -27,42 +29,76 @@ def sentences(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inl
             parts.append(msg("{share} in all", share=share))
         parts += [_said(step, ladder) for step in ladder.decided]
         parts += _rest(ladder)
-        parts += _interactions(ladder, analysis)
         about = joined([shared.platform_of(ladder.top.platform), _title(ladder)], " · ")
         yield joined([about, joined(parts, "; ")], ": ")
 
 
-def remedies(found: tuple[Ladder, ...]) -> Iterator[doc.Inline]:
-    """Yield how the cost of a step that costs something is avoided, each once."""
-    said: dict[str, str] = {}
+def advice(found: tuple[Ladder, ...]) -> Iterator[doc.Inline]:
+    """Yield how the cost of a step is avoided, or what it gains is had, each once."""
+    costs: dict[str, str] = {}
+    gains: dict[str, str] = {}
     for ladder in found:
         for step in ladder.decided:
+            mechanism = ", ".join(step.adds)
             if step.verdict is not None and step.verdict.kind in ("slower", "costs-more"):
-                said.update(dict.fromkeys(step.remedies, ", ".join(step.adds)))
-    for remedy, mechanism in said.items():
-        yield joined([mechanism, remedy], ": ")
+                costs.update(dict.fromkeys(step.remedies, mechanism))
+            else:
+                gains.update(dict.fromkeys(step.choices, mechanism))
+    for remedy, mechanism in costs.items():
+        yield msg("{mechanism} costs: {remedy}", mechanism=mechanism, remedy=remedy)
+    for choice, mechanism in gains.items():
+        yield msg("{mechanism} gains: {choice}", mechanism=mechanism, choice=choice)
 
 
-def alone_line(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Part]:
-    """Yield how to find out whether the largest steps cost the same without the rungs below them."""
-    drivers = {each.name: each.identity.get("driver") for each in analysis.platforms}
-    options: dict[str, None] = {}
-    for ladder in found:
-        for step in ladder.decided[:_LARGEST]:
-            name, below = step.row.platform.name, step.below.platform.name
-            if (
-                step.alone is None
-                and below != analysis.baseline
-                and drivers[name] == drivers[below]
-            ):
-                options[f"--alone {name}"] = None
-    if options:
-        yield doc.Paragraph(
-            msg(
-                "Whether that costs the same without the rungs below: the same command with {options}",
-                options=styled(" ".join(list(options)[:_LARGEST]), "code"),
-            )
+def order_sentences(orders: Sequence[BothOrders], analysis: Analysis) -> Iterator[doc.Inline]:
+    """Yield what each mechanism costs in both orders, and whether that is the same."""
+    for order in orders:
+        parts = [_first(order, analysis), _last(order), *_interaction(order)]
+        about = [shared.platform_of(order.whole.platform), _title(order), order.mechanism]
+        yield joined([joined(about, " \N{MIDDLE DOT} "), joined(parts, "; ")], ": ")
+
+
+def _first(order: BothOrders, analysis: Analysis) -> doc.Inline:
+    if order.first is None or order.first.ratio is None:
+        return msg("not added to {baseline} alone", baseline=analysis.baseline)
+    share = shared.relative_of(order.first.ratio, order.section, analysis.baseline)
+    return msg("added to {baseline} first {share}", baseline=analysis.baseline, share=share)
+
+
+def _last(order: BothOrders) -> doc.Inline:
+    whole = order.whole.platform.name
+    if order.last is None or order.last.ratio is None:
+        return msg("not left out of {platform}, which cannot be without it", platform=whole)
+    below = order.last.below.platform.name
+    share = shared.relative_of(order.last.ratio, order.section, below)
+    if order.taking:
+        return msg(
+            "left out of {platform} last, with {taking}, {share}",
+            platform=whole,
+            taking=order.taking,
+            share=share,
         )
+    return msg("left out of {platform} last {share}", platform=whole, share=share)
+
+
+def _interaction(order: BothOrders) -> Iterator[doc.Inline]:
+    found = order.interaction
+    if found is None:
+        return
+    share = _divided(found, order)
+    if found.low <= 1 <= found.high:
+        yield msg("the last divided by the first {share}: no difference is shown", share=share)
+    elif order.taking:
+        yield msg("the last, which has more in it, divided by the first {share}", share=share)
+    else:
+        yield msg(
+            "the last divided by the first {share}: mechanisms act on each other", share=share
+        )
+
+
+def _divided(found: Ratio, order: BothOrders) -> doc.Relative:
+    share = found.efficiency(order.section.share_better)
+    return shared.share_of(share.estimate, share.low, share.high)
 
 
 def section(ladder: Ladder, analysis: Analysis, *, is_drawn: bool = False) -> doc.Titled:
@@ -93,6 +129,43 @@ def _table(ladder: Ladder, analysis: Analysis) -> doc.Table:
     rows = [_cells(step, ladder) for step in ladder.steps]
     key = f"ladder {ladder.section.name} {ladder.point.key}"
     return doc.table_of(columns, rows, key=key, label=msg("rungs"))
+
+
+def orders_sections(orders: Sequence[BothOrders], analysis: Analysis) -> Iterator[doc.Titled]:
+    """Yield a table of the mechanisms for each metric and point."""
+    for (_, key), group in groupby(orders, key=lambda order: (order.section.name, order.point.key)):
+        of_point = list(group)
+        section = of_point[0].section
+        rows: list[Sequence[doc.Inline]] = []
+        for order in of_point:
+            rows += _rows_of_orders(order, analysis)
+        interval = msg("percent\n[{level} interval]", level=analysis.level)
+        columns = (
+            doc.Column("mechanism", msg("mechanism"), wraps=True),
+            doc.Column("order", msg("order"), wraps=True),
+            doc.Column("percent", interval, is_number=True),
+            doc.Column("verdict", msg("verdict")),
+        )
+        table = doc.table_of(
+            columns, rows, key=f"orders {section.name} {key}", label=msg("mechanisms")
+        )
+        yield doc.Titled(_title(of_point[0]), (table,), subtitle=shared.subtitle_of(section))
+
+
+def _rows_of_orders(order: BothOrders, analysis: Analysis) -> Iterator[Sequence[doc.Inline]]:
+    whole = order.whole.platform.name
+    last = msg("left out of {platform} last", platform=whole)
+    if order.taking:
+        last = msg(
+            "left out of {platform} last, with {taking}", platform=whole, taking=order.taking
+        )
+    first = msg("added to {baseline} first", baseline=analysis.baseline)
+    for name, step in ((first, order.first), (last, order.last)):
+        if step is not None:
+            yield order.mechanism, name, *_ratio_cells(step, order.section)
+    if order.interaction is not None:
+        share = _divided(order.interaction, order)
+        yield order.mechanism, msg("the last divided by the first"), share, doc.Nothing()
 
 
 def _waterfall(ladder: Ladder, analysis: Analysis) -> doc.RowFigure:
@@ -146,15 +219,15 @@ def _waterfall(ladder: Ladder, analysis: Analysis) -> doc.RowFigure:
     )
 
 
-def _title(ladder: Ladder) -> doc.Inline:
+def _title(ladder: Ladder | BothOrders) -> doc.Inline:
     return joined([shared.title_of(ladder.section), shared.levels(ladder.point)], " · ")
 
 
 def _said(step: LadderStep, ladder: Ladder) -> doc.Inline:
-    """`filter of system calls 96.1 % [95.0, 97.2] of the rung below`."""
+    """`filter of system calls 96.1 % of the rung below [95.0, 97.2]`."""
     assert step.ratio is not None
-    share = shared.relative_of(step.ratio, ladder.section)
-    return msg("{mechanism} {share} of the rung below", mechanism=listed(step.adds), share=share)
+    share = shared.relative_of(step.ratio, ladder.section, msg("the rung below"))
+    return joined([listed(step.adds), share], " ")
 
 
 def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
@@ -181,37 +254,19 @@ def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
         yield msg("nothing is decided of {mechanisms}", mechanisms=names)
 
 
-def _interactions(ladder: Ladder, analysis: Analysis) -> Iterator[doc.Inline]:
-    """Yield what mechanisms cost alone, and whether that depends on the rungs below them."""
-    for step in ladder.steps:
-        if step.alone is None or step.alone.ratio is None or step.interaction is None:
-            continue
-        alone = shared.relative_of(step.alone.ratio, ladder.section, analysis.baseline)
-        share = shared.relative_of(step.interaction, ladder.section)
-        found = step.interaction
-        values = {"mechanism": listed(step.adds), "alone": alone, "share": share}
-        if found.low > 1 or found.high < 1:
-            yield msg(
-                "{mechanism} alone {alone}, and in its place {share} of that, so mechanisms act on each other",
-                **values,
-            )
-        else:
-            yield msg(
-                "{mechanism} alone {alone}, and in its place {share} of that, so no difference is shown",
-                **values,
-            )
-
-
 def _cells(step: LadderStep, ladder: Ladder) -> tuple[doc.Inline, ...]:
     name = shared.platform_of(step.row.platform)
     adds = listed(step.adds)
+    return adds, name, *_ratio_cells(step, ladder.section), _total(step, ladder)
+
+
+def _ratio_cells(step: LadderStep, section: Section) -> tuple[doc.Inline, doc.Inline]:
     if step.ratio is None:
-        return adds, name, doc.Nothing(), muted(msg("no verdict")), _total(step, ladder)
-    verdict: doc.Inline = shared.no_verdict(ladder.section)
+        return doc.Nothing(), muted(msg("no verdict"))
+    verdict: doc.Inline = shared.no_verdict(section)
     if step.verdict is not None:
-        verdict = shared.verdict_of(step.verdict, step.ratio, ladder.section)
-    share = shared.relative_of(step.ratio, ladder.section)
-    return adds, name, share, verdict, _total(step, ladder)
+        verdict = shared.verdict_of(step.verdict, step.ratio, section)
+    return shared.relative_of(step.ratio, section), verdict
 
 
 def _total(step: LadderStep, ladder: Ladder) -> doc.Inline:
@@ -227,15 +282,20 @@ def document(source: Source, options: Options) -> doc.Document:
     for ladder in found:
         if analysis.shown_cells.selects(ladder.top.cell.place):
             shown.append(ladder)
-    if not shown:
+    orders = []
+    for order in both_orders(source.whole.analysis):
+        if analysis.shown_cells.selects(order.whole.cell.place):
+            orders.append(order)
+    if not (shown or orders):
         return doc.empty_document(
             VIEW.title,
             msg("the study of this run has no ladder: vtax anatomy measures one"),
-            {"ladders": []},
+            {"ladders": [], "both_orders": []},
         )
     is_drawn = options.depth == "report"
     parts = [section(ladder, analysis, is_drawn=is_drawn) for ladder in shown]
-    made = doc.Document(VIEW.title, tuple(parts), data={"ladders": shown})
+    parts += orders_sections(orders, analysis)
+    made = doc.Document(VIEW.title, tuple(parts), data={"ladders": shown, "both_orders": orders})
     return shared.of_blocks(made, analysis)
 
 

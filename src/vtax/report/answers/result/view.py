@@ -18,6 +18,7 @@ from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
 from vtax.report.answers.ladder import view as ladder
 from vtax.report.answers.ladder.compute import ladders
+from vtax.report.answers.ladder.orders import both_orders
 from vtax.report.answers.result.show_notes import further_statistics, notes_under
 from vtax.report.answers.within_trials import show as within_trials
 from vtax.report.document import (
@@ -110,17 +111,21 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
 
 
 def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
-    """Return what the cost of the highest rung is made of, and how it is avoided; nothing without a ladder."""
-    found = ladders(analysis)
-    if not found:
+    """Return what the cost of the highest rung is made of, and what to choose, or what mechanisms cost in both orders;
+    nothing where the study has neither."""
+    found, orders = ladders(analysis), both_orders(analysis)
+    sentences = (*ladder.sentences(found, analysis), *ladder.order_sentences(orders, analysis))
+    if not sentences:
         return []
-    parts: list[doc.Part] = [doc.Bullets(tuple(ladder.sentences(found, analysis)))]
-    avoided = tuple(ladder.remedies(found))
-    if avoided:
-        parts.append(doc.Titled(msg("How it is avoided"), (doc.Bullets(avoided),)))
-    parts += ladder.alone_line(found, analysis)
+    parts: list[doc.Part] = [doc.Bullets(sentences)]
+    advice = tuple(ladder.advice(found))
+    if advice:
+        parts.append(doc.Titled(msg("What to choose"), (doc.Bullets(advice),)))
     if len(found) <= _FEW_LADDERS:
         parts += [ladder.section(each, analysis) for each in found]
+    else:
+        line = msg("vtax show {run} --ladder: the table of every ladder", run=analysis.name)
+        parts.append(doc.Paragraph(line, "muted"))
     return parts
 
 
@@ -204,7 +209,8 @@ def _shown_sections(analysis: Analysis, options: Options) -> Sequence[Section]:
         return analysis.sections
     rows = sum(len(point.rows) for section in analysis.primary for point in section.points)
     is_short = rows <= _FEW_ROWS or bool(analysis.filter) or not _compared(analysis)
-    return analysis.primary if is_short else ()
+    has_ladder = bool(analysis.declared.get("rung")) and not analysis.filter
+    return analysis.primary if is_short and not has_ladder else ()
 
 
 def _compared(analysis: Analysis) -> list[PlatformRecord]:
