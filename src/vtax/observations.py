@@ -42,8 +42,10 @@ class Observations:
         if not is_used.all():
             place, metric, value = place[is_used], metric[is_used], value[is_used]
         metrics = int(metric.max(initial=0)) + 1
-        figure = trials.cell[place] * metrics + metric
-        figure = figure.astype(np.min_scalar_type(int(figure.max(initial=0))))
+        of_trial = trials.cell.astype(np.int64) * metrics
+        kind = np.min_scalar_type(int(of_trial.max(initial=0)) + metrics)
+        figure = of_trial.astype(kind)[place]
+        figure += metric.astype(kind)
         order = _order(figure, place, trials.position)
         figure = figure[order]
         return cls(trials, place[order], value[order], _spans(figure, metrics))
@@ -51,7 +53,7 @@ class Observations:
     @property
     def cell(self) -> Ints:
         """The cell of each line, as index into those of the run."""
-        return self.trials.cell[self.place]
+        return self.trials.cell[self.place].astype(np.int64)
 
     @property
     def trial(self) -> Ints:
@@ -61,7 +63,7 @@ class Observations:
     @property
     def block(self) -> Ints:
         """The block of each line."""
-        return self.trials.block[self.place]
+        return self.trials.block[self.place].astype(np.int64)
 
     @property
     def position(self) -> Ints:

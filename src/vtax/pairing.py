@@ -46,7 +46,11 @@ class Logs:
 
     def only(self, units: Collection[int]) -> Logs:
         """Return those of some units."""
-        return self._of(np.isin(self.units, list(units)))
+        wanted = np.unique(np.fromiter(units, np.int64, len(units)))
+        place = np.searchsorted(self.units, wanted)
+        place = place[place < self.units.size]
+        place = place[self.units[place] == wanted[: place.size]]
+        return Logs(self.units[place], self.values[place])
 
     def known(self) -> Logs:
         """Return those that are numbers."""
@@ -69,8 +73,9 @@ class Logs:
         if within == "session":
             order = np.argsort(sessions[:, 1])
             return Logs(sessions[order, 1], means[order])
-        hosts = np.unique(sessions[:, 0])
-        return Logs(hosts, np.array([means[sessions[:, 0] == host].mean() for host in hosts]))
+        hosts, first = np.unique(sessions[:, 0], return_index=True)
+        of_hosts = np.split(means, first[1:])
+        return Logs(hosts, np.array([of_host.mean() for of_host in of_hosts]))
 
 
 def pair(
@@ -95,7 +100,7 @@ def pair_rows(row: BlockMeans, base: BlockMeans, only: Collection[int] | None = 
     """
     blocks, left, right = np.intersect1d(row.blocks, base.blocks, return_indices=True)
     if only is not None:
-        here = np.isin(blocks, list(only))
+        here = np.isin(blocks, np.fromiter(only, np.int64, len(only)))
         blocks, left, right = blocks[here], left[here], right[here]
     return Logs(blocks, log_ratios(row.means[left], base.means[right]))
 

@@ -50,7 +50,10 @@ class _Rows:
 
     def of_trial(self, name: str) -> Any:
         """Return a column of the trials."""
-        return pa.array(getattr(self.data.trials, name)[self.trial], from_pandas=True)
+        column = getattr(self.data.trials, name)[self.trial]
+        if column.dtype.kind == "i":
+            column = column.astype(np.int64)
+        return pa.array(column, from_pandas=True)
 
     def of_metric(self, name: str) -> Any:
         """Return a text of the metric of every row."""

@@ -8,7 +8,6 @@ two samples. A ratio of ratios (does the overhead differ between hosts?) is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +26,7 @@ from vtax.stats.ratio import (
     tail,
 )
 from vtax.stats.resolution import EXACT, Resolution, coarsest
-from vtax.stats.sessions import Labels, Unit
+from vtax.stats.sessions import Labels, Units
 
 
 @dataclass(frozen=True)
@@ -107,20 +106,18 @@ def paired_contrast(
     treatment: ContrastSide,
     baseline: ContrastSide,
     better: Better,
-    session_of: Mapping[int, Unit] | None = None,
+    units: Units | None = None,
 ) -> Contrast:
     """Return the contrast of two cells of one run, as a run's stopping rule and its report judge it.
 
-    session_of: block -> its host and session; None: all are of one. Raises StatsError for means that are too large, and
+    units: hosts and sessions of blocks; None: all are of one. Raises StatsError for means that are too large, and
     where half of a side or more are not positive.
     """
     sides = treatment, baseline
     means = treatment.means, baseline.means
     sessions = None
-    if session_of and len(set(session_of.values())) > 1:
-        sessions = np.array(
-            [session_of[block] for block in np.union1d(*(side.blocks for side in means)).tolist()]
-        )
+    if units is not None and units.are_several:
+        sessions = units.of(np.union1d(*(side.blocks for side in means)))
     medians = None
     if treatment.medians is not None and baseline.medians is not None:
         medians = block_contrast(treatment.medians, baseline.medians)

@@ -34,12 +34,32 @@ from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_log
 Labels = npt.NDArray[np.int64]
 """Number of the session of each block, or (shape: blocks, 2) those of its host and of its session; no two hosts have a
 session of one number."""
-Unit = int | tuple[int, ...]
-"""A session, or its host with it: one line of Labels."""
 Confidence = float | Callable[[int], float]
 """The level of an interval, or that of an interval over so many units."""
 UNITS = ("block", "session", "host")
 """The units that blocks are nested in, from below."""
+
+
+class Units:
+    """The host and the session of every block.
+
+    blocks: ascending, each once.
+    labels: a line for each.
+    """
+
+    def __init__(self, blocks: Labels, labels: Labels) -> None:
+        self.blocks = blocks
+        self.labels = labels
+        self.are_several = bool((labels != labels[:1]).any())
+
+    def of(self, blocks: Labels) -> Labels:
+        """Return the lines of some blocks. Raises KeyError for one that is not there."""
+        place = np.searchsorted(self.blocks, blocks)
+        if blocks.size and (
+            place.max() >= self.blocks.size or (self.blocks[place] != blocks).any()
+        ):
+            raise KeyError("a block is of no session")
+        return self.labels[place]
 
 
 @dataclass(frozen=True)

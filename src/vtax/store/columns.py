@@ -8,7 +8,7 @@ and dropped before its rows change. A run without columns is read from its rows.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,18 +19,23 @@ from sqlalchemy import (
     Connection,
     Integer,
     Select,
+    Text,
     bindparam,
+    cast,
     delete,
     func,
     insert,
+    or_,
     select,
 )
 
 from vtax.stats.means import grouped
 from vtax.store import schema
 from vtax.store.parts import NUMBERS, numbered, of_run, parts_of
+from vtax.store.records import LISTS
 
 Columns = Mapping[str, NDArray[Any]]
+_Pieces = Mapping[str, Sequence[NDArray[Any]]]
 TRIAL = {
     "id": "i8",
     "cell_id": "i8",
@@ -43,9 +48,10 @@ TRIAL = {
     "outside_s": "f8",
     "inside_s": "f8",
     "session": "i4",
+    "has_lists": "?",
 }
-"""Columns of trials. outside_s, inside_s: -1 where not known."""
-MEASUREMENT = {"trial": "i8", "metric_id": "i8", "value": "f8"}
+"""Columns of trials. outside_s, inside_s: -1 where not known. has_lists: it may have some of records.LISTS."""
+MEASUREMENT = {"trial": "i4", "metric_id": "i8", "value": "f8"}
 """Columns of measurements, by trial and metric. trial: place of the trial among those of the run, from 0."""
 _WHOLE = ("|i1", "<i2", "<i4", "<i8")
 _KINDS = {"?": ("|b1",), "f8": ("<f8",), "i4": _WHOLE, "i8": _WHOLE}  # that a column is stored as
@@ -53,39 +59,70 @@ _TRIALS_AT_ONCE = 1 << 16  # whose columns are one row each
 _COMPRESSION = 1  # of whole numbers, most of which repeat; digits of a measured value do not
 
 
-def read_columns(connection: Connection, run_id: int) -> Columns:
+def read_columns(connection: Connection, run_id: int) -> dict[str, NDArray[Any]]:
     """Return the columns of a run: those of its parts one after the other, by the ids of trials within each.
 
     Numbers of trials are those in the run. Raises ValueError for columns that are damaged.
     """
     stored = _stored(connection, run_id)
-    parts: list[dict[str, NDArray[Any]]] = []
+    pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in (*TRIAL, *MEASUREMENT)}
     added: dict[str, list[int]] = {name: [] for name in (*NUMBERS, "trial")}
+    trials: list[int] = []
+    measured: list[int] = []
     count = 0
     for part in parts_of(connection, run_id):
         columns = stored.pop(part.place, None)
         for name in NUMBERS:
             added[name].append(0 if columns is None else getattr(part, name))
-        if columns is None:
-            trials = trial_rows(connection, run_id, schema.part.c.place == part.place)
-            columns = {**trials, **measurement_rows(connection, trials)}
         added["trial"].append(count)
-        count += columns["id"].size
-        parts.append(columns)
+        if columns is None:
+            rows = trial_rows(connection, run_id, schema.part.c.place == part.place)
+            columns = _pieces_of({**rows, **measurement_rows(connection, rows)})
+        trials.append(_length(columns, TRIAL))
+        count += trials[-1]
+        measured.append(_length(columns, MEASUREMENT))
+        for name, of_name in pieces.items():
+            of_name.extend(columns[name])
+    return _joined(pieces, added, trials, measured)
+
+
+def _joined(
+    pieces: dict[str, list[NDArray[Any]]],
+    added: Mapping[str, Sequence[int]],
+    trials: Sequence[int],
+    measured: Sequence[int],
+) -> dict[str, NDArray[Any]]:
+    """Return columns out of their pieces, which are let go one column after the other.
+
+    added: what is added to the numbers of each part.
+    trials, measured: their lengths in each part.
+    """
     joined: dict[str, NDArray[Any]] = {}
-    trials_of = [columns["id"].size for columns in parts]
-    measured_of = [columns["trial"].size for columns in parts]
-    for name in (*TRIAL, *MEASUREMENT):
-        column = np.concatenate([columns.pop(name) for columns in parts])
-        if name in added:
-            sizes = measured_of if name == "trial" else trials_of
+    for name, kind in (TRIAL | MEASUREMENT).items():
+        column = np.concatenate([np.zeros(0, "i1" if "i" in kind else kind), *pieces.pop(name)])
+        if any(added.get(name, ())):
+            sizes = measured if name == "trial" else trials
             to_add = np.repeat(np.array(added[name], np.int64), sizes)
-            if name in ("block", "number"):
-                is_before = joined["block"] < 0 if name == "number" else column < 0
-                to_add[is_before != (name == "number")] = 0
+            if name == "block":
+                to_add[column < 0] = 0
+            if name == "number":
+                to_add[joined["block"] >= 0] = 0
             column = column + to_add
+        if name not in ("cell_id", "metric_id"):  # of which indices are made
+            column = column.astype(kind, copy=False)
         joined[name] = column
+    places = joined["trial"]
+    if places.size and not 0 <= places.min() <= places.max() < joined["id"].size:
+        raise ValueError("a measurement is of a trial that is not there")
     return joined
+
+
+def _length(columns: Mapping[str, Sequence[NDArray[Any]]], names: Iterable[str]) -> int:
+    """Return the length of columns. Raises ValueError for one that is missing or of another length."""
+    lengths = {sum(piece.size for piece in columns.get(name, ())) for name in names}
+    if len(lengths) > 1:
+        raise ValueError("columns of a run are of unequal length")
+    return lengths.pop()
 
 
 def write_columns(connection: Connection, run_id: int) -> None:
@@ -95,7 +132,7 @@ def write_columns(connection: Connection, run_id: int) -> None:
     for place, first in enumerate(range(0, trials["id"].size, _TRIALS_AT_ONCE)):
         some = {name: column[first : first + _TRIALS_AT_ONCE] for name, column in trials.items()}
         measured = measurement_rows(connection, some)
-        measured["trial"] += first
+        measured["trial"] = measured["trial"] + first
         rows = []
         for name, column in {**some, **measured}.items():
             key = {"run_id": run_id, "name": name, "place": place}
@@ -114,6 +151,7 @@ def trial_rows(
 ) -> dict[str, NDArray[Any]]:
     """Return the columns TRIAL from the rows of a run for which the conditions hold, by part and id."""
     columns = schema.trial.c
+    effective = cast(columns.effective, Text)
     query = select(
         columns.id,
         columns.cell_id,
@@ -126,6 +164,9 @@ def trial_rows(
         func.coalesce(columns.outside_s, -1.0).label("outside_s"),
         func.coalesce(columns.inside_s, -1.0).label("inside_s"),
         numbered(columns.session),
+        or_(*(effective.contains(f'"{name}"', autoescape=True) for name in LISTS)).label(
+            "has_lists"
+        ),
         schema.part.c.place,
     ).where(of_run(schema.trial, run_id), *conditions)
     rows = fetch_array(connection, query, [*TRIAL.values(), "i4"])
@@ -167,34 +208,28 @@ def fetch_array(
         return np.fromiter(result.cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]
 
 
-def _stored(connection: Connection, run_id: int) -> dict[int, dict[str, NDArray[Any]]]:
+def _stored(connection: Connection, run_id: int) -> dict[int, _Pieces]:
     """Return by place of a part the columns that it has."""
     table, part = schema.run_column, schema.part
     query = select(part.c.place, table.c.name, table.c.place, table.c.kind, table.c.content)
     query = query.join_from(part, table, table.c.run_id == part.c.member_id)
-    pieces: dict[int, dict[str, dict[int, NDArray[Any]]]] = {}
+    stored: dict[int, dict[str, dict[int, NDArray[Any]]]] = {}
     for of_part, name, place, kind, content in connection.execute(
         query.where(part.c.run_id == run_id)
     ):
-        of_name = pieces.setdefault(of_part, {}).setdefault(name, {})
+        of_name = stored.setdefault(of_part, {}).setdefault(name, {})
         of_name[place] = _unpacked(name, kind, content)
-    return {of_part: _joined(columns) for of_part, columns in pieces.items()}
+    pieces: dict[int, _Pieces] = {}
+    for of_part, columns in stored.items():
+        in_order = {}
+        for name, of_name in columns.items():
+            in_order[name] = [of_name[place] for place in sorted(of_name)]
+        pieces[of_part] = in_order
+    return pieces
 
 
-def _joined(pieces: Mapping[str, Mapping[int, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Return columns from their pieces by place. Raises ValueError for those that do not belong together."""
-    columns = {}
-    for name, of_name in pieces.items():
-        columns[name] = np.concatenate([of_name[place] for place in sorted(of_name)])
-    for names in (TRIAL, MEASUREMENT):
-        if len({columns[name].size for name in names if name in columns}) > 1:
-            raise ValueError("columns of a run are of unequal length")
-    if columns.keys() != {*TRIAL, *MEASUREMENT}:
-        raise ValueError("a column of a run is missing")
-    places = columns["trial"]
-    if places.size and not 0 <= places.min() <= places.max() < columns["id"].size:
-        raise ValueError("a measurement is of a trial that is not there")
-    return columns
+def _pieces_of(columns: Columns) -> _Pieces:
+    return {name: [column] for name, column in columns.items()}
 
 
 def _packed(column: NDArray[Any]) -> dict[str, Any]:

@@ -42,6 +42,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _AT_ONCE = 50  # trials whose outputs are held in memory
 _TRIALS_AT_ONCE = 1 << 16  # whose measurements are held in memory by `in_order`
+_IDS_AT_ONCE = 1 << 16  # that are looked up
 _AFTER_LAST = 1 << 60  # no trial has that position
 LATEST = 1e11  # of all moments, Unix time
 
@@ -49,6 +50,8 @@ LATEST = 1e11  # of all moments, Unix time
 @dataclass(frozen=True)
 class Trials:
     """Every trial of a run as parallel arrays, in the order they were stored in; those of a merged run by its parts.
+
+    Whole numbers but id and position have 32 bits, since a run may have many millions of trials.
 
     cell: index into RunData.run.cells.
     session: number, from 1.
@@ -188,15 +191,19 @@ def load(engine: Engine, run: RunHandle) -> RunData:
     with reading_rows(engine) as connection:
         cells = _cells_of(connection, run)
         columns = read_columns(connection, run.id)
+        metrics = indices(connection, schema.metric, run.id)
+        measurements = _measurements_of(metrics, columns)
+        has_lists = bool(columns["has_lists"].any())
+        trials = _trials_of(run, cells, columns)
         return RunData(
             run,
-            _trials_of(run, cells, columns),
-            _measurements_of(indices(connection, schema.metric, run.id), columns),
+            trials,
+            measurements,
             _read_guests(connection, run),
             _read_warnings(connection, run.id, cells),
-            _read_failures(connection, run.id, cells),
-            lists_of_trials(connection, run.id, HISTOGRAMS),
-            lists_of_trials(connection, run.id, RESOLUTIONS),
+            () if trials.is_ok.all() else _read_failures(connection, run.id, cells),
+            lists_of_trials(connection, run.id, HISTOGRAMS) if has_lists else {},
+            lists_of_trials(connection, run.id, RESOLUTIONS) if has_lists else {},
         )
 
 
@@ -416,33 +423,23 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
         return {trial: numbers[guest_id] for trial, guest_id in fetch(connection, query)}
 
 
-def _trials_of(run: RunHandle, cells: Mapping[int, int], columns: Columns) -> Trials:
-    """Return the trials of a run from their columns. cells: index by id. Raises ValueError."""
+def _trials_of(run: RunHandle, cells: Mapping[int, int], columns: dict[str, Any]) -> Trials:
+    """Return the trials of a run, taken from their columns. cells: index by id. Raises ValueError."""
     _refuse_infinite(columns, ("started_at", "outside_s", "inside_s"))
     sessions = {session.number for session in run.sessions}
     if not sessions >= set(np.unique(columns["session"]).tolist()):
         raise ValueError("trials are of sessions that are not there")
-    outside_s, inside_s = columns["outside_s"], columns["inside_s"]
-    return Trials(
-        id=columns["id"].astype(np.int64),
-        cell=_indices_of(cells, columns["cell_id"], "cell"),
-        block=columns["block"].astype(np.int64),
-        number=columns["number"].astype(np.int64),
-        position=columns["position"].astype(np.int64),
-        is_warmup=columns["is_warmup"].astype(np.bool_),
-        is_ok=columns["is_ok"].astype(np.bool_),
-        started_at=columns["started_at"].astype(np.float64),
-        outside_s=np.where(outside_s < 0, np.nan, outside_s),
-        inside_s=np.where(inside_s < 0, np.nan, inside_s),
-        session=columns["session"].astype(np.int64),
-    )
+    for name in ("outside_s", "inside_s"):
+        columns[name] = np.where(columns[name] < 0, np.nan, columns[name])
+    columns["cell"] = _indices_of(cells, columns.pop("cell_id"), "cell")
+    return Trials(**{each.name: columns.pop(each.name) for each in fields(Trials)})
 
 
-def _measurements_of(metrics: Mapping[int, int], columns: Columns) -> Measurements:
-    """Return the measurements of a run from their columns. metrics: index by id. Raises ValueError."""
+def _measurements_of(metrics: Mapping[int, int], columns: dict[str, Any]) -> Measurements:
+    """Return the measurements of a run, taken from their columns. metrics: index by id. Raises ValueError."""
     _refuse_infinite(columns, ("value",))
-    metric = _indices_of(metrics, columns["metric_id"], "metric")
-    return Measurements(columns["trial"].astype(np.int64), metric, columns["value"])
+    metric = _indices_of(metrics, columns.pop("metric_id"), "metric")
+    return Measurements(columns.pop("trial"), metric, columns.pop("value"))
 
 
 def _read_guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
@@ -509,18 +506,22 @@ def _read_failures(
     return tuple(failures)
 
 
-def _indices_of(indices: Mapping[int, int], wanted: Any, what: str) -> Ints:
+def _indices_of(indices: Mapping[int, int], wanted: Any, what: str) -> Any:
     """Return the index of each of the wanted ids. indices: of ids. Raises ValueError for one that is not there."""
     known = np.array(sorted(indices.items()), np.int64).reshape(-1, 2)
-    place = np.searchsorted(known[:, 0], wanted)
-    if wanted.size and (place.max() >= len(known) or (known[place, 0] != wanted).any()):
-        raise ValueError(f"a trial refers to a {what} that this run does not have")
-    found: Ints = known[place, 1]
+    found = np.empty(wanted.size, np.int32)
+    for first in range(0, wanted.size, _IDS_AT_ONCE):
+        some = wanted[first : first + _IDS_AT_ONCE]
+        place = np.searchsorted(known[:, 0], some)
+        if place.max() >= len(known) or (known[place, 0] != some).any():
+            raise ValueError(f"a trial refers to a {what} that this run does not have")
+        found[first : first + _IDS_AT_ONCE] = known[place, 1]
     return found
 
 
 def _refuse_infinite(rows: Columns, names: Sequence[str]) -> None:
     for name in names:
-        limit = LATEST if name == "started_at" else np.inf
-        if not np.isfinite(rows[name]).all() or (np.abs(rows[name]) > limit).any():
+        low, high = rows[name].min(initial=0.0), rows[name].max(initial=0.0)
+        limit = LATEST if name == "started_at" else np.finfo(np.float64).max
+        if not -limit <= low <= high <= limit:  # a NaN is neither
             raise ValueError(f"{name} of a trial is no time or value")

@@ -51,7 +51,7 @@ from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.rules import Rule, margins_of, rule_of
-from vtax.stats.sessions import Unit, half_width_over_sessions
+from vtax.stats.sessions import Units, half_width_over_sessions
 from vtax.stats.terms import has_words, is_rate, is_time
 from vtax.stats.verdict import worded
 from vtax.store.query import Floats, Ints, RunData, load
@@ -211,11 +211,11 @@ class _Description:
 
 
 def _measured(
-    data: RunData, rule: Rule, units: Mapping[int, Unit], margins: Mapping[str, float]
+    data: RunData, rule: Rule, units: Units, margins: Mapping[str, float]
 ) -> dict[tuple[int, int], MeasuredRow]:
     """Return (index of a cell, index of a metric) -> its row without an answer, of all metrics of the cell's benchmark.
 
-    units: block -> its host and session.
+    units: hosts and sessions of blocks.
     margins: label of a benchmark -> its own.
     """
     run, trials, observations = data.run, data.trials, Observations.of_run(data)
@@ -294,18 +294,16 @@ def _described(
     )
 
 
-def _widened(
-    description: _Description, units: Mapping[int, Unit], resolution: Resolution
-) -> Summary | None:
+def _widened(description: _Description, units: Units, resolution: Resolution) -> Summary | None:
     """Return the summary with its interval over sessions, where there are several, and of at least a step each way.
 
-    units: block -> its host and session.
+    units: hosts and sessions of blocks.
     """
     summary = description.summary
     if summary is None:
         return None
-    if len(set(units.values())) > 1:
-        of_blocks = np.array([units[block] for block in description.blocks.tolist()])
+    if units.are_several:
+        of_blocks = units.of(description.blocks)
         half = half_width_over_sessions(description.means, of_blocks, summary.confidence)
         if half is not None:
             summary = replace(summary, low=summary.mean - half, high=summary.mean + half)
@@ -419,10 +417,10 @@ def _baseline(rows: Sequence[MeasuredRow]) -> MeasuredRow | None:
     return next((row for row in rows if row.platform.is_baseline), None)
 
 
-def _judged(family: _Family, rule: Rule, units: Mapping[int, Unit]) -> _Family:
+def _judged(family: _Family, rule: Rule, units: Units) -> _Family:
     """Return the family with ratios and verdicts, judged in one call (see stats.judge).
 
-    units: block -> its host and session.
+    units: hosts and sessions of blocks.
     """
     contrasts: dict[str, Contrast] = {}
     answers: dict[str, Comparison | StatsError] = {}
@@ -478,19 +476,19 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
 
 
 def row_contrast(
-    row: MeasuredRow, base: MeasuredRow | None, better: Better, session_of: Mapping[int, Unit]
+    row: MeasuredRow, base: MeasuredRow | None, better: Better, units: Units
 ) -> Contrast:
     """Return one log-ratio per block of a row to another.
 
     better: which way is better for their metric.
-    session_of: block -> its host and session.
+    units: hosts and sessions of blocks.
     Raises StatsError.
     """
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
         raise StatsError(withheld)
-    return paired_contrast(_side(row, base.settled), _side(base, row.settled), better, session_of)
+    return paired_contrast(_side(row, base.settled), _side(base, row.settled), better, units)
 
 
 def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:

@@ -17,8 +17,9 @@ from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
+from vtax.stats.means import grouped
 from vtax.stats.ratio import Ratio
-from vtax.stats.sessions import ratio_over_sessions
+from vtax.stats.sessions import Units, ratio_over_sessions
 from vtax.store.hosts import HARDWARE_ID, host_id
 from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
@@ -67,21 +68,30 @@ class HostChange:
     values: Annotated[tuple[Any, ...], Means("its value in each session")]
 
 
-def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
-    """Block -> its host and its session, of its first trial, as stats.sessions takes them."""
-    blocks, first = np.unique(data.trials.block, return_index=True)
+def units_of_blocks(data: RunData) -> Units:
+    """Return the host and the session of every block, by its first trial."""
+    blocks, _, counts = grouped(data.trials.block)
+    first = np.cumsum(counts) - counts
+    if (np.diff(data.trials.block) < 0).any():
+        blocks, first = np.unique(data.trials.block, return_index=True)
     numbers = data.trials.session[first].tolist()
     machines = machines_of(data.run.sessions, data.run.provenance)
     hosts = {number: _numbered(machine) for number, machine in machines.items()}
-    return {block: (hosts[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
+    labels = np.array([(hosts[number], number) for number in numbers], np.int64)
+    return Units(blocks.astype(np.int64), labels.reshape(-1, 2))
 
 
-def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
+def units_of(sessions: Sequence[MeasuredSession]) -> Units:
     """Return the same of blocks of these sessions."""
-    found: dict[int, tuple[int, int]] = {}
+    blocks: list[int] = []
+    labels: list[tuple[int, int]] = []
     for session in sessions:
-        found |= dict.fromkeys(session.blocks, (_numbered(session.machine), session.number))
-    return found
+        blocks += session.blocks
+        labels += [(_numbered(session.machine), session.number)] * len(session.blocks)
+    order = np.argsort(np.array(blocks, np.int64), kind="stable")
+    return Units(
+        np.array(blocks, np.int64)[order], np.array(labels, np.int64).reshape(-1, 2)[order]
+    )
 
 
 def _numbered(machine: str) -> int:
@@ -128,7 +138,8 @@ def machines_of(sessions: Sequence[SessionRecord], provenance: Mapping[str, Any]
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
     blocks_of: dict[int, list[int]] = {}
-    for block, (_, number) in units_of_blocks(data).items():
+    units = units_of_blocks(data)
+    for block, (_, number) in zip(units.blocks.tolist(), units.labels.tolist(), strict=True):
         blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
     versions, found = versions_of(data.run.provenance), []
     machines = machines_of(data.run.sessions, data.run.provenance)
@@ -175,8 +186,8 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
 def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:
     """(log-ratio, host and session) of every block that both rows have in these sessions. Raises StatsError."""
     units = units_of(sessions)
-    logs = pair_rows(row.means_of_blocks, base.means_of_blocks, units)
-    return logs.values, np.array([units[block] for block in logs.units.tolist()])
+    logs = pair_rows(row.means_of_blocks, base.means_of_blocks, units.blocks)
+    return logs.values, units.of(logs.units)
 
 
 def ratio_in(

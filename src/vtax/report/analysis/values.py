@@ -25,6 +25,7 @@ from vtax.stats.planning import detectable_overhead
 from vtax.stats.ratio import BlockMeans, OfLoss, Ratio
 from vtax.stats.resolution import EXACT, Resolution
 from vtax.stats.rules import Rule
+from vtax.stats.sessions import Units
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.annotations import Annotations
@@ -484,15 +485,16 @@ class Analysis:
         return tuple(section for section in self.answered if not section.metric.is_primary)
 
     @cached_property
-    def unit_of(self) -> dict[int, tuple[int, int]]:
-        """Block -> its host and its session."""
+    def units(self) -> Units:
+        """The hosts and the sessions of blocks."""
         return units_of(self.sessions)
 
     def units_of(self, blocks: Ints) -> Ints:
-        """Return the host and the session of each block, a line a block."""
-        of = self.unit_of
-        units = [of.get(block, (0, 1)) for block in blocks.tolist()]
-        return np.array(units, np.int64).reshape(-1, 2)
+        """Return the host and the session of each block, a line a block; (0, 1) of one without a session."""
+        known = np.isin(blocks, self.units.blocks)
+        units = np.tile(np.array([0, 1]), (blocks.size, 1))
+        units[known] = self.units.of(blocks[known])
+        return units
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
         """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""

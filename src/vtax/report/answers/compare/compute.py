@@ -418,7 +418,7 @@ def _as_in_table(pair: Compared) -> Compared:
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
     """Judge a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
-    found = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.unit_of)
+    found = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.units)
     if np.isnan(found.logs).all():
         raise StatsError(Note("no-shared-block"))
     return found

@@ -120,7 +120,7 @@ def judged_steps(
     contrasts: dict[str, Contrast] = {}
     for key, step in steps.items():
         with suppress(StatsError):
-            contrasts[key] = row_contrast(step.row, step.below, section.better, analysis.unit_of)
+            contrasts[key] = row_contrast(step.row, step.below, section.better, analysis.units)
     answers = judge(analysis.rule.within(section.margin), contrasts)
     judged = dict(steps)
     for key, answer in answers.items():

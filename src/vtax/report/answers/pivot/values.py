@@ -108,7 +108,7 @@ class Values:
                 contrast = self._of_ratios(section, of, to, sessions)
             else:
                 contrast = row_contrast(
-                    _in(of[1], sessions), _in(to[1], sessions), section.better, analysis.unit_of
+                    _in(of[1], sessions), _in(to[1], sessions), section.better, analysis.units
                 )
             answer = judge(analysis.rule, {"": contrast})[""]
         except StatsError:
@@ -133,7 +133,7 @@ class Values:
             logs = pair_rows(here, base).known()
             with np.errstate(over="ignore"):
                 sides.append(ContrastSide(BlockMeans(logs.units, np.exp(logs.values))))
-        return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
+        return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.units)
 
     def _quantile(
         self, section: Section, row: Row, sessions: Sequence[MeasuredSession]
