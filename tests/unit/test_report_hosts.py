@@ -424,7 +424,7 @@ def test_a_host_that_was_installed_again_is_one_host_with_two_periods(store):
     (web3,) = [host for host in hosts_of(source.analysis) if host.name.startswith("web3")]
     assert len(web3.sessions) == 2
     assert [len(period) for period in web3.periods] == [1, 1]
-    assert len({unit[0] for unit in source.analysis.unit_of.values()}) == len(HOSTS)
+    assert len({*source.analysis.units.labels[:, 0].tolist()}) == len(HOSTS)
     assert "installed again between sessions: web3" in sentences(source)
 
 

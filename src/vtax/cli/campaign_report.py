@@ -80,33 +80,50 @@ def command(
     from vtax.campaign.directory import Campaign
     from vtax.campaign.report import reported_run
     from vtax.cli.export import write_documents
-    from vtax.cli.show import print_document, print_views
     from vtax.report.analysis.source import source_of
-    from vtax.report.chapters import with_hosts
     from vtax.report.views.base import Options
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
         with Campaign.open(directory).reporting() as campaign:
             name = reported_run(store, campaign)
-        source = source_of(store, name)
-        checks, gate = None, None
-        if asked:
-            checks, gate = _judged(source, replace(asked, strict=strict), junit)
-        if as_json and gate:
-            print_document(gate, as_json=True, schema="vtax.gate/1", of=source.analysis)
-        elif as_json and not output:
-            print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
-        elif not output:
-            options = Options("all" if everything else "brief")
-            print_document(with_hosts(source, options), as_json=False)
-        if gate and not as_json:
-            print_document(gate, as_json=False)
+        checks = None
+        if asked or not output:  # a file is made of the store
+            asked = replace(asked, strict=strict) if asked else None
+            checks = _print(source_of(store, name), asked, junit, output, as_json, everything)
     if output:
         print_path(write_documents((name,), "html", output, Options("report")))
     notify(f"the run of all sessions is {name}")
     if checks:
         sys.exit(checks.exit_status)
+
+
+def _print(
+    source: Source,
+    asked: FleetConditions | None,
+    junit: Path | None,
+    output: Path | None,
+    as_json: bool,
+    everything: bool,
+) -> Checks | None:
+    """Print the result unless it goes to a file, and what the gate found, which is returned."""
+    from vtax.cli.show import print_document, print_views
+    from vtax.report.chapters import with_hosts
+    from vtax.report.views.base import Options
+
+    checks, gate = None, None
+    if asked:
+        checks, gate = _judged(source, asked, junit)
+    if as_json and gate:
+        print_document(gate, as_json=True, schema="vtax.gate/1", of=source.analysis)
+    elif as_json and not output:
+        print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
+    elif not output:
+        options = Options("all" if everything else "brief")
+        print_document(with_hosts(source, options), as_json=False)
+    if gate and not as_json:
+        print_document(gate, as_json=False)
+    return checks
 
 
 def _judged(source: Source, asked: FleetConditions, junit: Path | None) -> tuple[Checks, Document]:

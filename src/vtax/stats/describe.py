@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
 
 @dataclass(frozen=True)
 class Summary:
-    """The values of one cell; without blocks each value is one."""
+    """The values of one cell; without blocks each value is one. values: those that are no NaN, as given."""
 
     n: Annotated[int, Means("trials")]
     blocks: Annotated[int, Means("blocks")]
@@ -45,13 +45,20 @@ class Summary:
     median_confidence: Annotated[float, Means("what it covers")]
     minimum: Annotated[float, Means("min of all trials", unit="unit")]
     maximum: Annotated[float, Means("max of all trials", unit="unit")]
-    effective_n: Annotated[
-        float | None, Means("independent values that the trials are worth; null with few")
-    ]
     outliers: Annotated[
         tuple[int, ...], Means("positions of trials of modified z above 3.5, which are kept")
     ]
     warnings: Warnings
+    values: Array = field(repr=False, compare=False)
+
+    @property
+    def effective_n(
+        self,
+    ) -> Annotated[
+        float | None, Means("independent values that the trials are worth; null with few")
+    ]:
+        """The `effective_size` of its values; computed where it is shown, since it takes long."""
+        return effective_size(self.values)
 
 
 def describe(
@@ -101,10 +108,7 @@ def describe_blocks(
     middle = median_interval(middles, confidence)
     sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
-    effective = effective_size(array)
-    more = _warnings(
-        array, units.size, interval.estimate, outlying.size, effective, blocks is not None
-    )
+    more = _warnings(array, units.size, interval.estimate, outlying.size, blocks is not None)
     summary = Summary(
         n=array.size,
         blocks=units.size,
@@ -120,15 +124,15 @@ def describe_blocks(
         median_confidence=middle.confidence,
         minimum=float(array.min()),
         maximum=float(array.max()),
-        effective_n=effective,
         outliers=tuple(positions[outlying].tolist()),
         warnings=(*warnings, *more),
+        values=array,
     )
     return summary, names, units, middles, counts
 
 
 def _warnings(
-    array: Array, units: int, mean: float, outliers: int, effective: float | None, blocked: bool
+    array: Array, units: int, mean: float, outliers: int, blocked: bool
 ) -> tuple[str, ...]:
     notes: list[str] = []
     if units == 1:
@@ -138,7 +142,8 @@ def _warnings(
     if mean == 0.0:
         notes.append(Note("zero-mean-no-cv"))
     notes += outlier_warnings(outliers, array.size, "values")
-    if not blocked and effective is not None and effective < array.size / 2:
+    effective = None if blocked else effective_size(array)
+    if effective is not None and effective < array.size / 2:
         notes.append(Note("dependent-values", values=array.size, effective=round(effective)))
     return tuple(notes)
 

@@ -340,7 +340,7 @@ def _resolutions(
 
 def _figures(data: RunData, seen: Observations, metric: str) -> Figures:
     """Return the figures of a row, trial by trial."""
-    steps = np.zeros(seen.trial.size)
+    steps = np.zeros(seen.value.size)
     if data.resolutions:
         for place, trial in enumerate(seen.trial.tolist()):
             steps[place] = data.resolutions.get(trial, {}).get(metric, (0.0,))[0]

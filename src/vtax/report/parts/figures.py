@@ -15,6 +15,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.host_load import load_of, minutes_of
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, levels_of, msg, plural
 from vtax.report.document.terms import unit_of
@@ -125,11 +126,13 @@ def order(source: Source) -> Iterator[doc.RowFigure]:
     """Yield every trial of the primary metrics over the minutes of the run, above the load of the host.
 
     Trials are deviations from the median of their cell, in a lane for each metric. Nothing without cells that have
-    several.
+    several, nor over several hosts, whose order in a merged run is not one in time.
     """
     analysis, trials = source.analysis, source.whole.data.trials
+    if len(of_hosts(analysis.sessions)) > 1 or not trials.id.size:
+        return
     sections = [each for each in analysis.primary if any(map(_has_trials, each.rows))]
-    if not sections or not trials.id.size:
+    if not sections:
         return
     minutes = dict(zip(trials.position.tolist(), minutes_of(trials).tolist(), strict=True))
     began: dict[int, float] = {}

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
-from vtax.observations import Observations
 from vtax.report import document as doc
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import (
@@ -112,7 +111,7 @@ def variance(
     samples: as store.query.samples reads them; noise within trials is estimated where every trial of a cell has them.
     """
     sections = analysis.sections if every_metric else analysis.primary
-    found = _components(data, sections, samples or {})
+    found = _components(sections, samples or {})
     found_costs = costs(data)
     cells = _adjusted(
         [_cell(*place, found, found_costs, analysis) for place in every_row(sections)]
@@ -128,13 +127,12 @@ _Key = tuple[str, str]  # cell key, metric name
 _Found = Mapping[_Key, Components | StatsError]
 
 
-def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) -> _Found:
+def _components(sections: tuple[Section, ...], samples: Samples) -> _Found:
     """Split the variance of every cell and metric with values, in one pass of arrays a cell."""
-    wanted = {(row.cell.key, section.metric.name) for section, _, row in every_row(sections)}
     found: dict[_Key, Components | StatsError] = {}
-    for cell, metric, seen in Observations.of_run(data).by_figure():
-        key = data.run.cells[cell].key, data.run.metrics[metric].name
-        if key not in wanted:
+    for section, _, row in every_row(sections):
+        key, seen = (row.cell.key, section.metric.name), row.observed
+        if seen is None or not seen.value.size:
             continue
         try:
             sampled = _sampled(seen.trial, seen.block, key[1], samples)

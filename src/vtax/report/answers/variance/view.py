@@ -155,8 +155,9 @@ def _shares(cell: CellVariance) -> list[doc.Inline]:
     summary = cell.row.summary
     assert summary is not None
     effective: doc.Inline = doc.Nothing()
-    if summary.effective_n is not None:
-        effective = doc.Number(summary.effective_n, 3)
+    effective_n = summary.effective_n
+    if effective_n is not None:
+        effective = doc.Number(effective_n, 3)
     shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
     return [doc.Share(summary.cv), doc.Count(summary.n), effective, *map(_share, shares)]
 
