@@ -55,10 +55,11 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
     assert {"answer", "results", "result-0"} <= set(linked)
     assert all(f'id="{each}"' in page for each in linked)
     folded = re.search(
-        r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S
+        r"<summary>Table[^<]*, figures and further statistics</summary>.*?</details>", page, re.S
     )
     assert folded
-    assert folded[0].count("<figure>") == 3  # means, ratios near and far
+    assert folded[0].count("<table") == 2  # the result, and further statistics beside the figure
+    assert folded[0].count("<figure>") == 1  # of means: ratios stand in one figure of every metric
 
 
 def test_further_metrics_are_one_table_with_every_platform_beside_the_baseline(analysis):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
@@ -12,6 +13,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View, register_view
+from vtax.store.records import PlatformRecord
 from vtax.study.model import GuestTable
 
 _SECONDS = doc.Scale("s")
@@ -35,14 +37,12 @@ def document(source: Source, _: Options) -> doc.Document:
 
 
 def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
-    numbers = analysis.colours
+    numbers, alike = analysis.colours, _alike(analysis)
     for platform in (p for p in analysis.platforms if p.available):
         ready = analysis.ready_s(platform.name)
         guests = [guest for guest in analysis.guests if guest.platform == platform.name]
-        options = platform.identity.get("options") or {}
-        chosen = joined(
-            [joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()]
-        )
+        own = {key: value for key, value in _options(platform).items() if key not in alike}
+        chosen = _settings(own)
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
         median: doc.Inline = doc.Nothing()
         if ready:
@@ -59,16 +59,45 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
         )
 
 
+def _options(platform: PlatformRecord) -> dict[str, Any]:
+    """Return the options of a platform that have a value."""
+    options = platform.identity.get("options") or {}
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _alike(analysis: Analysis) -> dict[str, Any]:
+    """Return the options that all of several tested platforms have alike."""
+    first, *others = [_options(each) for each in analysis.platforms if each.available] or [{}]
+    if not others:
+        return {}
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in each and each[key] == value for each in others)
+    }
+
+
+def _settings(options: Mapping[str, Any]) -> doc.Inline:
+    """Return `cpu_limit=cpuset, userns=no`."""
+    return joined(
+        [joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()]
+    )
+
+
 def _shared(analysis: Analysis) -> doc.Inline:
     declared = analysis.declared.get("guest")
     if not declared:
         return msg("Image {image}.", image=analysis.image_key)
     guest = GuestTable.model_validate(declared)  # a bundle may leave out what has a default
-    return msg(
-        "Image {image}; every guest: {cpus} vCPU, {memory} of memory.",
-        image=analysis.image_key,
+    size = msg(
+        "{cpus} vCPU, {memory} of memory",
         cpus=doc.Count(guest.vcpus),
         memory=doc.Size(guest.memory),
+    )
+    return msg(
+        "Image {image}; every guest: {settings}.",
+        image=analysis.image_key,
+        settings=joined([size, _settings(_alike(analysis))]),
     )
 
 

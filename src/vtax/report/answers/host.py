@@ -8,7 +8,7 @@ from typing import Any
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, msg, term
+from vtax.report.document import joined, listed, msg, term
 from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PluginRecord
 
@@ -44,18 +44,24 @@ def package_of(plugin: PluginRecord) -> str:
 
 
 def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
-    """Facts as (name, text), nested ones flattened one level."""
+    """Facts as (name, text), nested ones flattened one level, those with the same text in one row."""
     for key, value in facts.items():
         name: doc.Inline = fact_name(key)
-        if key == "not_counted" and isinstance(value, Mapping):
-            yield from ((joined([name, term(what)], ": "), why) for what, why in value.items())
-        elif isinstance(value, Mapping):
-            yield from (
-                (joined([name, inner], ": "), fact_value(inner, each))
-                for inner, each in value.items()
-            )
-        else:
+        if not isinstance(value, Mapping):
             yield name, fact_value(key, value)
+            continue
+        is_note = key == "not_counted"
+        alike: dict[str, list[str]] = {}
+        for inner, each in value.items():
+            alike.setdefault(str(each), []).append(inner)
+        for names in alike.values():
+            each = value[names[0]]
+            text: doc.Inline = each if is_note else fact_value(names[0], each)
+            what = listed(map(term, names)) if is_note else ", ".join(names)
+            if len(names) == 1:
+                yield joined([name, what], ": "), text
+            else:
+                yield name, joined([what, text], ": ")
 
 
 VIEW = register_view(

@@ -19,7 +19,7 @@ from vtax.report.views.base import Options, View, register_view
 from vtax.stats.assumptions import FEWEST_TO_TEST
 from vtax.store.records import PluginRecord
 
-_ORDER_SHOWN = 10  # blocks
+_ORDER_SHOWN = 3  # blocks
 _HASH_SHOWN = 12  # digits; all are in the table of the host
 
 

@@ -31,14 +31,19 @@ _UNITS: Mapping[str, doc.Inline] = {
 }
 
 
-def document(source: Source, _: Options) -> doc.Document:
-    """Return the sessions, the changes of the host between them, and a table for every primary metric."""
+def document(source: Source, options: Options) -> doc.Document:
+    """Return the sessions, the changes of the host between them, and a table for every primary metric.
+
+    Nothing in the report of a run of one session, whose summary says so.
+    """
     analysis = source.analysis
     text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
     if not analysis.sessions:
         return doc.empty_document(
             VIEW.title, msg("Nothing was measured."), _plain(analysis, changes)
         )
+    if options.depth == "report" and len(analysis.sessions) == 1:
+        return doc.empty_document(VIEW.title, text, _plain(analysis, changes))
     parts: list[doc.Part] = [_sessions(analysis), doc.Paragraph(text, "muted")]
     parts += changes_part(changes)
     fleet = source.of_whole(fleet_of)

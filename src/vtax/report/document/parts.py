@@ -68,13 +68,13 @@ class Group:
 class Table:
     """Rows of typed cells. label: what it is, for those who cannot see it. repeats: whether all that it says stands
     in other tables too, so that a renderer without colours may leave it out. style: `result`, `facts`, `overview`,
-    `list` (of texts, a block each in narrow windows)."""
+    `list` (of texts, a block each in narrow windows), `beside` (narrow, beside the figures of its section)."""
 
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     key: str = ""
     label: Inline = ""
-    style: Literal["", "result", "facts", "overview", "list"] = ""
+    style: Literal["", "result", "facts", "overview", "list", "beside"] = ""
     repeats: bool = False
 
 
@@ -90,7 +90,7 @@ def table_of(
     *,
     key: str,
     label: Inline,
-    style: Literal["", "result", "facts", "overview", "list"] = "",
+    style: Literal["", "result", "facts", "overview", "list", "beside"] = "",
 ) -> Table:
     """Return a table whose rows are one group. rows: each as its cells, or as a row where it has a role."""
     made = []

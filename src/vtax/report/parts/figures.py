@@ -17,7 +17,7 @@ from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.host_load import load_of, minutes_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, levels_of, msg, plural
+from vtax.report.document import joined, levels_of, msg
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
@@ -30,9 +30,16 @@ _LEAST_LOAD = 0.005  # of the CPU time of the host, that is drawn
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 
 
-def figures_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
-    """Yield every figure of a metric for which there are values; of ratios only where there are any."""
+def figures_of(
+    section: Section, analysis: Analysis, *, has_ratios: bool = True
+) -> Iterator[doc.Part]:
+    """Yield every figure of a metric for which there are values; of ratios only where there are any.
+
+    has_ratios: else a figure of several metrics has them.
+    """
     yield means(section, analysis)
+    if not has_ratios:
+        return
     for found in (ratios(section, analysis), ratios(section, analysis, is_far=True)):
         if found.rows:
             yield found
@@ -317,19 +324,12 @@ def forest(analysis: Analysis) -> Iterator[doc.Part]:
     groups = near + far
     if len(groups) < 2:
         return
-    title = msg("Every comparison")
     if len(groups) + count > MOST_ROWS:
-        text = plural(
-            "A figure of {count} comparison is too long to be read: the figures of each metric show them.",
-            "A figure of {count} comparisons is too long to be read: the figures of each metric show them.",
-            count,
-        )
-        yield doc.Titled(title, (doc.Paragraph(text, "muted"),), key="forest")
-        return
+        return  # too long to be read: the figures of each metric show them
     drawn = [_forest_figure(analysis, near, is_far=False)] if near else []
     if far:
         drawn.append(_forest_figure(analysis, far, is_far=True))
-    yield doc.Titled(title, tuple(drawn), key="forest")
+    yield doc.Titled(msg("Every comparison"), tuple(drawn), key="forest")
 
 
 def _forest_figure(

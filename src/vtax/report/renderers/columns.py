@@ -13,7 +13,10 @@ _Kind = tuple[object, ...]
 
 
 def aligned(table: doc.Table) -> doc.Table:
-    """Return a table in whose columns figures of one kind have as many decimals, as far as each can be read so."""
+    """Return a table in whose columns figures of one kind have as many decimals, as far as each can be read so;
+    unchanged where each row has a unit of its own."""
+    if any(column.key == "unit" for column in table.columns):
+        return table
     columns = [_decimals_in(table, n) for n in range(len(table.columns))]
 
     def row_of(row: doc.TableRow) -> doc.TableRow:

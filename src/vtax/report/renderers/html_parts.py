@@ -21,6 +21,7 @@ from vtax.stats.terms import WORDS_OF_COST
 
 COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
+_PLACES_AT_ONCE = 2  # of a warning; more of them on demand
 _SHOWN = 120  # of a folded one
 _SIZE = re.compile(r'viewBox="0 0 [\d.]+ ([\d.]+)"')
 _PAGE = 1400  # height of a figure that is not readable on one printed page
@@ -173,10 +174,10 @@ class HtmlParts:
         return self.prefix + name if name else ""
 
     def _section(self, section: doc.Titled) -> Markup:
-        figures = [part for part in section.parts if isinstance(part, doc.RowFigure)]
-        parts = [self.part(part) for part in section.parts if not isinstance(part, doc.RowFigure)]
+        figures = [part for part in section.parts if _is_figure(part)]
+        parts = [self.part(part) for part in section.parts if not _is_figure(part)]
         if figures:
-            drawn = joined(map(self._figure, figures), "\n")
+            drawn = joined(map(self.part, figures), "\n")
             parts.append(element('<div class="figures">{}</div>', drawn))
         inner, title = joined(parts, "\n"), self.inline(section.title)
         if section.is_folded:
@@ -223,7 +224,7 @@ class HtmlParts:
         if others:
             count = sum(warning.times for warning in (first, *others))
             times = self.formatter.text(plural(" ({count} times)", " ({count} times)", count))
-            items = joined(self._case(warning) for warning in (first, *others))
+            items = joined(self._case(warning, first) for warning in (first, *others))
             texts = plural("{count} text", "{count} texts", 1 + len(others))
             where = self.formatter.where(first) or self.formatter.text(texts)
             summary = element('<summary class="muted">{}</summary>', where)
@@ -235,19 +236,25 @@ class HtmlParts:
         )
         return element("<li>{}{}{}</li>", code, text, places)
 
-    def _case(self, warning: doc.Warning) -> Markup:
-        """Return one of several warnings of a code, with its places."""
+    def _case(self, warning: doc.Warning, first: doc.Warning) -> Markup:
+        """Return one of several warnings of a code, with its places. first: whose sentence stands above."""
         places = "; ".join(self.formatter.text(place.inline) for place in warning.places)
-        text = self.formatter.sentence(warning) + self.formatter.times(warning)
+        sentence, times = self.formatter.sentence(warning), self.formatter.times(warning)
+        if _wording(sentence) == _wording(self.formatter.sentence(first)):
+            sentence = ""
+        text = (sentence + times).strip()
         return element('<li>{} <span class="muted">{}</span></li>', text, places)
 
     def _places(self, warning: doc.Warning) -> Markup:
-        """Return where a warning holds; every text and place of it on demand where there are several."""
+        """Return where a warning holds; its places on demand where there are several, and its texts where they differ
+        in more than numbers, whose range it says."""
         cases = self.formatter.cases(warning)
-        texts = cases if len(cases) > 1 else []
+        texts = cases if len({_wording(text) for text in cases}) > 1 else []
         places = [self.formatter.text(place.inline) for place in warning.places]
         if len(places) <= 1 and not texts:
             return element(' <span class="muted">{}</span>', places[0]) if places else Markup("")
+        if not texts and len(places) <= _PLACES_AT_ONCE:
+            return element(' <span class="muted">{}</span>', "; ".join(places))
         count = plural("{count} text", "{count} texts", len(texts))
         summary = self.formatter.where(warning) if places else self.formatter.text(count)
         items = joined(element("<li>{}</li>", text) for text in texts)
@@ -358,7 +365,10 @@ class HtmlParts:
             )
         shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
-            shown = element("<details><summary>{} …</summary>{}</details>", text[:_SHOWN], shown)
+            first = text[:_SHOWN].rsplit(" ", 1)[0] + " "
+            if not any(_is_marked(run) for run in self.formatter.runs(cell)):
+                shown = element("{}", text[len(first) :])  # what is opened continues
+            shown = element("<details><summary>{}…</summary>{}</details>", first, shown)
         if at.number == 0 and shown:
             kind = at.kind if column.wraps else ""
             return element('<th scope="row"{}>{}</th>', kind, shown)
@@ -416,6 +426,23 @@ def _together(runs: Iterable[Run]) -> Iterator[Run]:
 def _look(run: Run) -> tuple[Role, str, int]:
     """Return what runs must have in common to be one; one that is an element of its own has it with no other."""
     return run.role, run.link, id(run) if isinstance(run.value, _ELEMENTS) else 0
+
+
+def _wording(text: str) -> str:
+    """Return a sentence without its numbers, and how often it was said."""
+    return re.sub(r" \([^()]*\)$|[\d.,]+", "", text)
+
+
+def _is_marked(run: Run) -> bool:
+    """Whether a run is more than its text."""
+    return bool(run.role or run.link or isinstance(run.value, _ELEMENTS))
+
+
+def _is_figure(part: doc.Part) -> bool:
+    """Whether a part stands beside others like it where there is room."""
+    return isinstance(part, doc.RowFigure) or (
+        isinstance(part, doc.Table) and part.style == "beside"
+    )
 
 
 def _class(column: doc.Column) -> Markup:

@@ -11,10 +11,11 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.answers.audit.compute import Audit, UnevenFact, audit
 from vtax.report.answers.sessions import changes_part
-from vtax.report.document import joined, msg, muted
+from vtax.report.document import joined, listed, msg, muted
 from vtax.report.views.base import Options, View, register_view
 
 _WORDS: dict[str, doc.Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
+_CLOCK_STEP_S = 0.001
 _NOTES: dict[str, doc.Message] = {
     "tcp_congestion_control": msg(
         "tcp_congestion_control is the kernel's default. In a lab every route sets its own, equal at every end "
@@ -133,18 +134,27 @@ def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
 
 
 def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield the guests whose clock differs from the host's by what is shown of it."""
     if not found.clocks:
         return
-    columns = (
-        doc.Column("platform", msg("platform")),
-        doc.Column("offset", msg("max. offset\nfrom the host"), is_number=True),
-    )
-    rows = [
-        (analysis.platform_of(name), doc.Offset(offset_s))
-        for name, offset_s in found.clocks.items()
-    ]
-    table = doc.table_of(columns, rows, key="clocks", label=msg("Clocks"))
-    yield doc.Titled(msg("Wall clocks of guests"), (table,), key="clocks")
+    apart = []
+    for name, offset_s in found.clocks.items():
+        if abs(offset_s) >= _CLOCK_STEP_S:
+            platform = analysis.platform_of(name)
+            apart.append(joined([platform, doc.Offset(offset_s)], " "))
+    if not apart:
+        text = msg("Every guest's wall clock is within 1 ms of the host's.")
+    elif len(apart) == len(found.clocks):
+        text = msg(
+            "Largest offsets of guests' wall clocks from the host's: {guests}.",
+            guests=listed(apart),
+        )
+    else:
+        text = msg(
+            "Largest offsets of guests' wall clocks from the host's: {guests}; all others within 1 ms.",
+            guests=listed(apart),
+        )
+    yield doc.Paragraph(text)
 
 
 def _fields(found: Audit) -> Iterator[doc.Part]:

@@ -27,20 +27,31 @@ def document_of(
     if not cells:
         return doc.empty_document(VIEW.title, msg("This run has no network benchmark."), [])
     parts: list[doc.Part] = []
+    groups: list[tuple[doc.Inline, list[Counted]]] = []
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [
             cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)
         ]
         title = joined([label, doc.Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        tables = [_cpu_table(group, analysis)]
+        groups.append((title, group))
+    if is_report:
+        table = _cpu_table(groups, analysis)
+        parts.append(doc.Titled(msg("CPU time"), (table,), subtitle=msg("mean per trial")))
+    for title, group in groups:
+        tables = [] if is_report else [_cpu_table([("", group)], analysis)]
         dropping = [cell for cell in group if any(hop.drops for hop in cell.hops)]
         if hopping := dropping if is_report else group:
             tables.append(_hop_table(hopping, analysis))
-        parts.append(doc.Titled(title, tuple(tables), subtitle=msg("mean per trial")))
+        if tables:
+            parts.append(doc.Titled(title, tuple(tables), subtitle=msg("mean per trial")))
     return doc.Document(VIEW.title, tuple(parts), data=cells)
 
 
-def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
+def _cpu_table(
+    groups: Sequence[tuple[doc.Inline, Sequence[Counted]]], analysis: Analysis
+) -> doc.Table:
+    """Return the cells of each group below its title."""
+    cells = [cell for _, group in groups for cell in group]
     roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
     has_switch = any(cell.switch_cpu_s is not None for cell in cells)
     titles: dict[str, doc.Inline] = {
@@ -57,19 +68,22 @@ def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
         doc.Column("platform", msg("platform")),
         *doc.number_columns(titles),
     )
-    rows = []
-    for cell in cells:
-        seconds = [
-            cell.layer_cpu_s,
-            cell.guest_cpu_s,
-            *(cell.ends_cpu_s.get(role) for role in roles),
-        ]
-        seconds += [cell.switch_cpu_s] if has_switch else []
-        retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
-        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
-        platform = analysis.platform_of(cell.platform)
-        rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
-    return doc.table_of(columns, rows, key=f"{cells[0].label} CPU", label=msg("CPU time"))
+    made = []
+    for title, group in groups:
+        rows = []
+        for cell in group:
+            seconds = [
+                cell.layer_cpu_s,
+                cell.guest_cpu_s,
+                *(cell.ends_cpu_s.get(role) for role in roles),
+            ]
+            seconds += [cell.switch_cpu_s] if has_switch else []
+            retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
+            rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
+            platform = analysis.platform_of(cell.platform)
+            rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
+        made.append(doc.Group(tuple(rows), title))
+    return doc.Table(columns, tuple(made), key=f"{cells[0].label} CPU", label=msg("CPU time"))
 
 
 def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:

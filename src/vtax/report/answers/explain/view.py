@@ -110,12 +110,11 @@ def document_of(
         nothing: doc.Inline = "" if facts else text
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text)), data=data, nothing=nothing)
     parts: list[doc.Part] = [*facts]
-    for explained_contrast in explanations:
-        if explained_contrast.moved:
-            if is_report:
-                parts.append(_likeliest(explained_contrast, analysis.baseline))
-            else:
-                parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
+    moved = [each for each in explanations if each.moved]
+    if is_report and moved:
+        parts.append(_likeliest(moved, analysis.baseline))
+    elif not is_report:
+        parts += [_section(each, analysis.baseline, is_full=is_full) for each in moved]
     parts += _grown_with_time(explanations, is_full=is_full)
     without = [each for each in explanations if not each.moved]
     parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
@@ -129,8 +128,9 @@ def document_of(
             ),
             "muted",
         ),
-        *_not_counted(missing),
     ]
+    if not is_report:  # which has them with the facts of the host
+        ending += _not_counted(missing)
     return doc.Document(VIEW.title, (*parts, *ending), data=data)
 
 
@@ -217,16 +217,25 @@ def _section(explanation: Explained, baseline: str, *, is_full: bool) -> doc.Tit
     return doc.Titled(_title(explanation), parts, subtitle=_difference(explanation, baseline))
 
 
-def _likeliest(explanation: Explained, baseline: str) -> doc.Titled:
-    """Return the counters of a comparison that moved most; the rest is counted."""
-    shown = explanation.moved[:_OF_REPORT]
-    parts: list[doc.Part] = [
-        _table(shown, explanation, baseline),
-        *_more_moved(explanation, len(shown)),
-    ]
-    return doc.Titled(
-        _title(explanation), tuple(parts), subtitle=_difference(explanation, baseline)
+def _likeliest(explanations: Sequence[Explained], baseline: str) -> doc.Table:
+    """Return the counters that moved most in each comparison, below its name; the rest is counted."""
+    columns = (
+        doc.Column("counter", msg("counter")),
+        doc.Column("unit", msg("unit")),
+        doc.Column("baseline", baseline, is_number=True),
+        doc.Column("treatment", msg("platform"), is_number=True),
+        doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
+        doc.Column("per_second", msg("the same\nper second"), is_number=True),
     )
+    groups = []
+    for each in explanations:
+        shown = each.moved[:_OF_REPORT]
+        title = joined([_title(each), _verdict(each)], ": ")
+        more = [part.text for part in _more_moved(each, len(shown))]
+        title = joined([title, _unit(each.work), *more], "; ")
+        rows = [doc.TableRow((*_cells(counter), _seconds(counter))) for counter in shown]
+        groups.append(doc.Group(tuple(rows), title))
+    return doc.Table(columns, tuple(groups), key="moved", label=msg("counters"))
 
 
 def _title(explanation: Explained) -> doc.Inline:
@@ -256,7 +265,7 @@ def _parts(explanation: Explained, baseline: str, *, is_full: bool) -> list[doc.
     ]
 
 
-def _more_moved(explanation: Explained, shown: int) -> list[doc.Part]:
+def _more_moved(explanation: Explained, shown: int) -> list[doc.Paragraph]:
     """Return how many counters moved beside those that are shown."""
     more = len(explanation.moved) - shown
     if more <= 0:
@@ -371,6 +380,15 @@ def _difference(explanation: Explained, baseline: str) -> doc.Inline:
     )
 
 
+def _verdict(explanation: Explained) -> doc.Inline:
+    """Return the verdict and the ratio that are to be explained."""
+    row, section = explanation.row, explanation.section
+    assert row.ratio is not None
+    assert row.verdict is not None
+    verdict = shared.verdict_of(row.verdict, row.ratio, section)
+    return joined([verdict, shared.relative_of(row.ratio, section)], " ")
+
+
 def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: str) -> doc.Table:
     has_seconds = any(each.per_second is not None for each in shown)
     per, treatment = _unit(explanation.work), shared.platform_of(explanation.row.platform)
@@ -386,23 +404,25 @@ def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: s
     if has_seconds:
         title = msg("the same\nper second")
         columns.append(doc.Column("per_second", title, is_number=True, room="wide", of="percent"))
-    rows = [
-        (
-            each.words,
-            unit_of(scale.unit),
-            doc.Quantity(each.baseline, scale, 3),
-            doc.Quantity(each.treatment, scale, 3),
-            doc.Relative(each.ratio.estimate, each.ratio.low, each.ratio.high, "amount"),
-            *((_seconds(each),) if has_seconds else ()),
-        )
-        for each in shown
-        for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
-    ]
+    rows = [(*_cells(each), *((_seconds(each),) if has_seconds else ())) for each in shown]
     return doc.table_of(
         columns,
         rows,
         key=f"{explanation.section.name} {explanation.row.cell.key}",
         label=msg("counters"),
+    )
+
+
+def _cells(counter: ComparedCounter) -> tuple[doc.Inline, ...]:
+    """Return the name, the unit, both values and the ratio of a counter."""
+    scale = _scale_of(counter.counter, counter.baseline, counter.treatment)
+    ratio = counter.ratio
+    return (
+        counter.words,
+        unit_of(scale.unit),
+        doc.Quantity(counter.baseline, scale, 3),
+        doc.Quantity(counter.treatment, scale, 3),
+        doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount"),
     )
 
 

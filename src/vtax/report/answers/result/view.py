@@ -47,7 +47,7 @@ from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PlatformRecord, UntestedRecord
 
 _MOST_NAMED = 4
-_MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand, as that of a cost
+_MOST_POINTS = 8  # of a matrix, beyond which a terminal shows the answer below it
 _MOST_COLUMNS = 6  # of a terminal's matrix
 _MOST_CELLS = 50  # of it, unless everything is wanted
 _FEW_LADDERS = 2  # whose tables stand in the answer
@@ -187,8 +187,13 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
         yield doc.Titled(msg("Results"), (nothing,), key="results")
         return
     others = [section for section in analysis.sections if not section.is_answer]
-    parts: list[doc.Part] = [*forest(analysis), *_order(source)]
-    parts += [_section(section, source, options) for section in _beside(analysis)]
+    drawn = list(forest(analysis))
+    is_folded = sum(len(section.points) for section in analysis.answered) > 1
+    parts: list[doc.Part] = [*drawn, *_order(source)]
+    for section in _beside(analysis):
+        if _place(section, analysis) is section:
+            chapter = _chapter(section, source, has_ratios=not drawn, is_folded=is_folded)
+            parts.append(chapter)
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(doc.Titled(more, (_further(others, analysis),), is_folded=True))
@@ -228,33 +233,68 @@ def _unmarked(section: Section) -> Section:
 
 
 def _section(section: Section, source: Source, options: Options) -> doc.Titled:
+    """Return the table of a metric with its notes; with further statistics where everything is wanted."""
     analysis = source.analysis
-    cost = cost_section(section, analysis)
+    parts = _table_parts(section, analysis)
+    if options.depth == "all":
+        parts.append(further_statistics(section, analysis))
+    return _titled(section, tuple(parts), analysis)
+
+
+def _chapter(section: Section, source: Source, *, has_ratios: bool, is_folded: bool) -> doc.Titled:
+    """Return the table of a metric, its figures and further statistics as a report has them.
+
+    has_ratios: whether figures of the metric show ratios; else one figure has those of every metric.
+    is_folded: show all of it on demand, as where the overview has the percents of several rows.
+    """
+    analysis = source.analysis
+    table = _table_parts(section, analysis)
+    title: doc.Inline = msg("Table")
+    if len(section.points) > 1:
+        title = plural("Table of {count} point", "Table of {count} points", len(section.points))
+    more: list[doc.Part] = []
+    if section.metric.is_primary:
+        style: Literal["", "beside"] = "" if has_ratios else "beside"
+        more.append(replace(further_statistics(section, analysis), style=style))
+        more += figures_of(section, analysis, has_ratios=has_ratios)
+        more += within_trials.parts_of(section, source)
+    if is_folded and more:
+        title = joined([title, msg("figures and further statistics")])
+    if is_folded:
+        table = [doc.Titled(title, (*table, *more), is_folded=True)]
+    elif more:
+        title = msg("Figures and further statistics")
+        table.append(doc.Titled(title, tuple(more), is_folded=True))
+    return _titled(section, tuple(table), analysis)
+
+
+def _table_parts(section: Section, analysis: Analysis) -> list[doc.Part]:
+    """Return the table of a metric, and below it what was judged together and what to know of it."""
     says_undecided = analysis.rule.target_half_width is None
     shown = _unmarked(section) if says_undecided else section
     table = result_table(
-        shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost
+        shown,
+        analysis.level,
+        analysis.baseline,
+        analysis.colours,
+        analysis.blocks,
+        cost_section(section, analysis),
     )
-    parts: list[doc.Part] = [
-        table,
-        *_notes(section, analysis),
-        *typical.parts_of(section, analysis),
-    ]
-    is_long = len(section.points) > _MOST_POINTS or section in analysis.costs
-    if options.depth == "report" and is_long:
-        title: doc.Inline = msg("Table")
-        if len(section.points) > 1:
-            title = plural("Table of {count} point", "Table of {count} points", len(section.points))
-        parts = [doc.Titled(title, tuple(parts), is_folded=True)]
-    if options.depth == "all" or (options.depth == "report" and section.metric.is_primary):
-        more: doc.Part = further_statistics(section, analysis)
-        if options.depth == "report":
-            drawn = (more, *figures_of(section, analysis), *within_trials.parts_of(section, source))
-            more = doc.Titled(msg("Figures and further statistics"), drawn, is_folded=True)
-        parts.append(more)
+    return [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
+
+
+def _titled(section: Section, parts: tuple[doc.Part, ...], analysis: Analysis) -> doc.Titled:
     return doc.Titled(
-        shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section)
+        shared.title_of(section), parts, _key(section, analysis), shared.subtitle_of(section)
     )
+
+
+def _place(section: Section, analysis: Analysis) -> Section:
+    """Return the metric with whose table a report shows one: a cost has columns in that of its speed."""
+    for speed in analysis.primary:
+        if cost_section(speed, analysis) is section:
+            return speed
+    return section
 
 
 def _key(section: Section, analysis: Analysis) -> str:
@@ -456,7 +496,9 @@ def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
-    label = doc.Link(section.label, _key(section, analysis)) if section.is_answer else section.label
+    label: doc.Inline = section.label
+    if section.is_answer:
+        label = doc.Link(section.label, _key(_place(section, analysis), analysis))
     name = joined([label, muted(details)], ": ")
     return joined([name, shared.own_margin(section, analysis)], " ")
 

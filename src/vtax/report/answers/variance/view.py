@@ -61,7 +61,11 @@ def document_of(
         for cell in cells
         for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
-    parts += shared.warnings_part(merged(given))
+    of_all = [
+        replace(warning, places=()) if len(warning.places) == len(cells) else warning
+        for warning in merged(given)
+    ]
+    parts += shared.warnings_part(of_all)
     nothing: doc.Inline = (
         "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
     )
@@ -69,40 +73,40 @@ def document_of(
 
 
 def _brief_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
-    """Return a row for every comparison: its noise, the part of it between blocks, its precision, and its plan."""
-    target = msg("plan for\n±{precision}", precision=doc.Share(analysis.rule.precision, "declared"))
-    titles = {
-        "cv": msg("CV"),
-        "blocks": msg("between\nblocks"),
-        "half_width": msg("half-width"),
-        "plan": target,
-        "estimate": msg("estimated\ntime"),
-    }
-    columns = (
-        doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
-        *doc.number_columns(titles),
+    """Return a row for every point: the precision of each platform, and its plan."""
+    planned = [cell for cell in cells if cell.row.ratio is not None]
+    platforms = {cell.row.platform.name: cell.row.platform for cell in planned}
+    target = doc.Share(analysis.rule.precision, "declared")
+    title = msg("half-width, and the plan for ±{precision} (blocks x trials)", precision=target)
+    columns = [doc.Column("metric", title, wraps=True)]
+    columns += [doc.Column(name, shared.platform_of(each)) for name, each in platforms.items()]
+    names: dict[tuple[str, str], doc.Inline] = {}
+    rows: dict[tuple[str, str], dict[str, doc.Inline]] = {}
+    for cell in planned:
+        key = (cell.section.name, cell.point.key)
+        names[key] = joined([shared.title_of(cell.section), shared.levels(cell.point)], " · ")
+        rows.setdefault(key, {})[cell.row.platform.name] = _brief(cell)
+    return doc.table_of(
+        columns,
+        [
+            (names[key], *(of_point.get(each, doc.Nothing()) for each in platforms))
+            for key, of_point in rows.items()
+        ],
+        key="variance",
+        label=msg("plan"),
+        style="facts",
     )
-    groups = []
-    for of_section in by_section(cells):
-        for group in _groups(of_section, _brief):
-            if group.rows:
-                title = joined([shared.title_of(of_section[0].section), group.title], " · ")
-                groups.append(replace(group, title=title))
-    return doc.Table(columns, tuple(groups), key="variance", label=msg("shares of the variance"))
 
 
-def _brief(cell: CellVariance) -> list[doc.Inline] | None:
-    """Return the cells of the row of a comparison; None for the baseline."""
-    if cell.row.ratio is None or cell.row.summary is None:
-        return None
-    plan = cell.plan
-    return [
-        doc.Share(cell.row.summary.cv),
-        _share(cell.between_blocks),
-        "" if cell.half_width is None else msg("±{half}", half=doc.Share(cell.half_width)),
-        f"{plan.blocks} x {plan.trials:g}" if plan else "",
-        doc.Duration(plan.time_s) if plan else "",
-    ]
+def _brief(cell: CellVariance) -> doc.Inline:
+    """Return `±3.2 %; 203 x 1, 2 min 21 s`."""
+    half: doc.Inline = doc.Nothing()
+    if cell.half_width is not None:
+        half = msg("±{half}", half=doc.Share(cell.half_width))
+    if cell.plan is None:
+        return half
+    plan = f"{cell.plan.blocks} x {cell.plan.trials:g}"
+    return joined([half, joined([plan, doc.Duration(cell.plan.time_s)])], "; ")
 
 
 def _is_known(cell: CellVariance) -> bool:
@@ -281,16 +285,16 @@ def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.
 def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
     """Yield where programs were slower in blocks in which they waited more for a CPU."""
     places = []
-    for cell in cells:
-        if cell.waits and cell.waits.p <= alpha:
-            share = doc.Share(cell.waits.share, "whole")
-            places.append(msg("{place} by {change}", place=cell.place.inline, change=share))
+    found = [(cell, cell.waits) for cell in cells if cell.waits and cell.waits.p <= alpha]
+    for cell, waits_of_cell in sorted(found, key=lambda each: each[1].share, reverse=True):
+        share = doc.Share(waits_of_cell.share, "whole")
+        places.append(msg("{place} by {change}", place=cell.place.inline, change=share))
     if places:
         yield plural(
             "Waits for a CPU explain noise between blocks in {count} cell: {places}.",
             "Waits for a CPU explain noise between blocks in {count} cells: {places}.",
             len(places),
-            places=listed(first_of(places, _NAMED)),
+            places=listed(first_of(places, 1)),
         )
 
 
