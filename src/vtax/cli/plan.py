@@ -409,7 +409,10 @@ def format_factors(table: BenchmarkTable) -> str:
     """Return `link.mtu = 500, 1500; size = 64`: the factors of a benchmark with their levels."""
     factors = []
     for name, levels in table.varied.items():
-        factors.append(f"{name} = {', '.join(map(str, levels))}")
+        text = f"{name} = {', '.join(map(str, levels))}"
+        if name == "guests" and table.guests_until is not None:
+            text += f" while {table.guests_until}"
+        factors.append(text)
     return "; ".join(factors)
 
 

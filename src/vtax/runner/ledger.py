@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from vtax.benchmarks.printed import Printed
 from vtax.host.interrupts import deferred_interrupts
 from vtax.runner.events import EndedTrial, Figure
+from vtax.runner.guest_limits import GuestLimits
 from vtax.runner.open_guest import OpenGuest, OpenRun
 from vtax.runner.plan import PlannedTrial
 from vtax.runner.progress import SessionProgress
@@ -52,15 +53,19 @@ class Ledger:
     """The trials of a run that are made.
 
     stopping: gets the figures of those that are stored.
+    limits: gets what they say of the number of guests.
     progress: counts these.
     """
 
-    def __init__(self, run: OpenRun, stopping: Stopping, progress: SessionProgress) -> None:
+    def __init__(
+        self, run: OpenRun, stopping: Stopping, limits: GuestLimits, progress: SessionProgress
+    ) -> None:
         self._plan = run.plan
         self._run = run.handle
         self._observer = run.observer
         self._parsers = run.parsers
         self._stopping = stopping
+        self._limits = limits
         self._progress = progress
         self._done = run.handle.done()
         self._position = run.handle.next_position()
@@ -154,6 +159,8 @@ class Ledger:
             is_good = not planned.is_warmup and not result.error
             if any(warning.code == CLOCK_RATE for warning in result.warnings):
                 self._stopping.distrust_clock(cell)
+            if not planned.is_warmup:
+                self._limits.add(cell, result.outcome.values if is_good else None)
             if is_good:
                 self._stopping.add(cell, planned.block, result.outcome)
                 for note in self._same_settings.differences(cell, result.outcome):

@@ -30,6 +30,7 @@ from vtax.runner import density
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.fields import Scratch
 from vtax.study.load import LoadedStudy, refused
+from vtax.study.model import BenchmarkTable
 from vtax.study.refusals import RefusedStudy, validated
 
 GuestKind = tuple[str, Scratch, bool, tuple[int, bool, bool]]
@@ -179,6 +180,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
                         raw.benchmark, programs
                     )
                 point = _AskedPoint(raw, benchmark, where).checked(context, links)
+                _check_bound(loaded.study.benchmark[raw.table], point, where)
                 point = replace(point, key=_key_of_point(point, guest_key, image))
             _refuse_same(checked.get(point.key), point, where)
             checked[point.key] = point
@@ -189,6 +191,29 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     if program_problems or problems:
         raise refused([*program_problems, *problems.values()], loaded.source)
     return tuple(checked.values())
+
+
+def _check_bound(table: BenchmarkTable, point: Point, where: str) -> None:
+    """Raise BadInput for a bound on the number of guests that no metric of the point can break."""
+    until = table.guests_until
+    if until is None:
+        return
+    where = f"{where}, key guests_until"
+    names = {metric.name: metric for metric in point.metrics}
+    metric = names.get(until.metric)
+    if metric is None:
+        raise BadInput(
+            f"{point.benchmark.name} has no metric {until.metric!r}",
+            where=f"{where}.metric",
+            hint=f"its metrics are {', '.join(names)}",
+        )
+    key, other = ("at_most", "at_least") if metric.better == "lower" else ("at_least", "at_most")
+    if getattr(until, key) is None:
+        raise BadInput(
+            f"{metric.name} is {metric.better} where it is better",
+            where=f"{where}.{other}",
+            hint=f"write {key}",
+        )
 
 
 def _started_program(argv: Sequence[str]) -> str:

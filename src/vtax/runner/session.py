@@ -23,6 +23,7 @@ from vtax.runner import boots
 from vtax.runner.audits import refuse_differences
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Observer, SafeObserver
+from vtax.runner.guest_limits import GuestLimits, bounds_of, rising
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.ledger import Ledger
 from vtax.runner.open_guest import OpenGuest, OpenRun
@@ -54,8 +55,10 @@ class Session:
         self._stopping = Stopping(
             plan, handle.primary_values(), handle.session.number, handle.cells_warned_of(CLOCK_RATE)
         )
+        bounds = {label: bound.metric for label, bound in bounds_of(plan).items()}
+        self._limits = GuestLimits(plan, handle.bounded_values(bounds))
         self._progress = SessionProgress(plan, handle, self._stopping, cells)
-        self._ledger = Ledger(run, self._stopping, self._progress)
+        self._ledger = Ledger(run, self._stopping, self._limits, self._progress)
         self._starts = FailedStarts(plan)
         self._lengths = TrialLengths(handle.cells)
         self._tools = {cell.benchmark for cell in handle.cells if cell.tool_version}
@@ -76,7 +79,10 @@ class Session:
             decision = self._stopping.decide(block, spent_s, self._ledger.whole_cells(block))
             if decision.stop:
                 return decision.reason
-            cells = self._stopping.pending(decision) & self._cells
+            beyond = {cell.key for cell in self._plan.cells if self._limits.is_beyond(cell)}
+            cells = (self._stopping.pending(decision) & self._cells) - beyond
+            if beyond and not cells:
+                return "no number of guests is left to be measured"
             measured_before = self._ledger.measured_before(block)
             self._progress.begin_block(block, spent_s, len(cells), measured_before)
             self._measure_block(block, cells)
@@ -84,7 +90,10 @@ class Session:
 
     def _measure_block(self, block: int, cells: frozenset[str]) -> None:
         """Measure these cells in a fresh guest of every platform, in the random order of the plan."""
-        for life in self._plan.guests(block):
+        lives = self._plan.guests(block)
+        if block == 0:
+            lives = rising(lives, bounds_of(self._plan))
+        for life in lives:
             self._measure_guest(life, cells)
         if cells:
             self._progress.end_block()
@@ -157,9 +166,11 @@ class Session:
                 self._measure_guest(life, self._cells)
 
     def _pending_trials(self, life: GuestLife, cells: Collection[str]) -> list[PlannedTrial]:
+        """Return the trials of a guest that are to be made, without those of too many guests."""
         trials = []
         for trial in self._plan.trials_of(life):
-            if trial.cell.key in cells and not self._ledger.is_made(trial):
+            is_wanted = trial.cell.key in cells and not self._limits.is_beyond(trial.cell)
+            if is_wanted and not self._ledger.is_made(trial):
                 trials.append(trial)
         return trials
 

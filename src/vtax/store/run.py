@@ -247,6 +247,35 @@ class RunHandle:
         with reading_rows(self._engine) as connection:
             return counts_of(connection, self.id).failed
 
+    def bounded_values(self, metrics: Mapping[str, str]) -> list[tuple[str, float | None]]:
+        """Return (cell key, value) of every measured trial of the tables that bound a metric, in the order measured.
+
+        metrics: names of the metrics by the labels of these tables. None is the value of a trial that failed.
+        """
+        trial, cell, metric = schema.trial, schema.cell, schema.metric
+        measurement = schema.measurement
+        trials = (
+            select(cell.c.key, cell.c.label, trial.c.id)
+            .join_from(trial, cell, trial.c.cell_id == cell.c.id)
+            .where(trial.c.run_id == self.id, ~trial.c.is_warmup, cell.c.label.in_(metrics))
+            .order_by(trial.c.position)
+        )
+        values = (
+            select(measurement.c.trial_id, metric.c.name, measurement.c.value)
+            .join_from(measurement, trial)
+            .join(metric, measurement.c.metric_id == metric.c.id)
+            .where(trial.c.run_id == self.id, trial.c.status == "ok")
+            .where(metric.c.name.in_(metrics.values()))
+        )
+        if not metrics:
+            return []
+        with reading_rows(self._engine) as connection:
+            known = {(each.trial_id, each.name): each.value for each in fetch(connection, values)}
+            return [
+                (each.key, known.get((each.id, metrics[each.label])))
+                for each in fetch(connection, trials)
+            ]
+
     def primary_values(self) -> list[tuple[str, int, str, float, float]]:
         """Return (cell key, block, metric name, value, its smallest step or 0) of every primary metric, in the order
         measured.

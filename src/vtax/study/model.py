@@ -211,6 +211,36 @@ class OrderTable(StudyTable):
     taking: str = Field("", description="what else `without` does not have, in words")
 
 
+class GuestsUntilTable(StudyTable):
+    """`[benchmark.guests_until]`: the bound that ends the search for the number of guests that a platform takes."""
+
+    metric: str = Field(description="a metric of the benchmark, in whose unit the bound is")
+    at_most: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="the bound of a metric of which less is better"
+    )
+    at_least: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="the bound of a metric of which more is better"
+    )
+
+    def __str__(self) -> str:
+        """Return `server_answer_p99 <= 0.5`, which holds while the search goes on."""
+        if self.at_most is not None:
+            return f"{self.metric} <= {self.at_most:g}"
+        return f"{self.metric} >= {self.at_least:g}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is within the bound."""
+        if self.at_most is not None:
+            return value <= self.at_most
+        return self.at_least is None or value >= self.at_least
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> GuestsUntilTable:
+        if (self.at_most is None) == (self.at_least is None):
+            raise disagreement("guests_until needs at_most or at_least, and one of them", "at_most")
+        return self
+
+
 class BenchmarkTable(StudyTable):
     """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
 
@@ -248,6 +278,10 @@ class BenchmarkTable(StudyTable):
         max_length=limits.MAX_GUESTS,
         description="levels of a factor: guests of a platform that run the benchmark at once, each with the "
         "limits of [guest]",
+    )
+    guests_until: GuestsUntilTable | None = Field(
+        None,
+        description="a bound on a metric: numbers of guests beyond the first that breaks it are not measured",
     )
     neighbour: list[Neighbour] = Field(
         default_factory=list,
@@ -306,6 +340,8 @@ class BenchmarkTable(StudyTable):
                     f"a parameter {name} cannot be a factor beside the table's own {name}",
                     "factors",
                 )
+        if self.guests_until is not None and len(self.guests) < 2:
+            raise disagreement("guests_until needs several levels of guests", "guests_until")
         if self.neighbour and "none" not in self.neighbour:
             raise disagreement(
                 "neighbour needs the level 'none', which the others are compared with", "neighbour"

@@ -40,6 +40,7 @@ from vtax.report.parts.first_screen import (
     left_early_line,
     next_line,
 )
+from vtax.report.parts.guest_limits import capacity_lines
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_table import result_table
 from vtax.report.parts.sentences import is_measured, leaning_of
@@ -98,6 +99,7 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
         parts = _ladder_lines(analysis) or parts
+        parts = [*capacity_lines(analysis), *parts]
         parts += [*left_early_line(analysis), *also_differs_line(analysis)]
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
