@@ -170,7 +170,7 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, option
     from vtax.store.store import LAST
 
     store = existing_store()
-    runs = [store.open_run(name).name for name in names or (LAST,)]
+    runs = [store.run_name(name) for name in names or (LAST,)]
     for name in runs:
         if runs.count(name) > 1:
             raise BadInput(f"{name} is named twice", hint="name each run once")

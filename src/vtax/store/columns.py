@@ -8,8 +8,8 @@ and dropped before its rows change. A run without columns is read from its rows.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ from vtax.store.parts import NUMBERS, numbered, of_run, parts_of
 from vtax.store.records import LISTS
 
 Columns = Mapping[str, NDArray[Any]]
-_Pieces = Mapping[str, Sequence[NDArray[Any]]]
 TRIAL = {
+    "has_lists": "?",
     "id": "i8",
     "cell_id": "i8",
     "block": "i4",
@@ -48,7 +48,6 @@ TRIAL = {
     "outside_s": "f8",
     "inside_s": "f8",
     "session": "i4",
-    "has_lists": "?",
 }
 """Columns of trials. outside_s, inside_s: -1 where not known. has_lists: it may have some of records.LISTS."""
 MEASUREMENT = {"trial": "i4", "metric_id": "i8", "value": "f8"}
@@ -64,65 +63,70 @@ def read_columns(connection: Connection, run_id: int) -> dict[str, NDArray[Any]]
 
     Numbers of trials are those in the run. Raises ValueError for columns that are damaged.
     """
-    stored = _stored(connection, run_id)
-    pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in (*TRIAL, *MEASUREMENT)}
-    added: dict[str, list[int]] = {name: [] for name in (*NUMBERS, "trial")}
-    trials: list[int] = []
-    measured: list[int] = []
-    count = 0
-    for part in parts_of(connection, run_id):
-        columns = stored.pop(part.place, None)
-        for name in NUMBERS:
-            added[name].append(0 if columns is None else getattr(part, name))
-        added["trial"].append(count)
-        if columns is None:
-            rows = trial_rows(connection, run_id, schema.part.c.place == part.place)
-            columns = _pieces_of({**rows, **measurement_rows(connection, rows)})
-        trials.append(_length(columns, TRIAL))
-        count += trials[-1]
-        measured.append(_length(columns, MEASUREMENT))
-        for name, of_name in pieces.items():
-            of_name.extend(columns[name])
-    return _joined(pieces, added, trials, measured)
-
-
-def _joined(
-    pieces: dict[str, list[NDArray[Any]]],
-    added: Mapping[str, Sequence[int]],
-    trials: Sequence[int],
-    measured: Sequence[int],
-) -> dict[str, NDArray[Any]]:
-    """Return columns out of their pieces, which are let go one column after the other.
-
-    added: what is added to the numbers of each part.
-    trials, measured: their lengths in each part.
-    """
-    joined: dict[str, NDArray[Any]] = {}
-    for name, kind in (TRIAL | MEASUREMENT).items():
-        column = np.concatenate([np.zeros(0, "i1" if "i" in kind else kind), *pieces.pop(name)])
-        if any(added.get(name, ())):
-            sizes = measured if name == "trial" else trials
-            to_add = np.repeat(np.array(added[name], np.int64), sizes)
-            if name == "block":
-                to_add[column < 0] = 0
-            if name == "number":
-                to_add[joined["block"] >= 0] = 0
+    parts = parts_of(connection, run_id)
+    rows: dict[int, Columns] = {}  # of the parts without columns
+    columns: dict[str, NDArray[Any]] = {}
+    lengths: dict[str, list[int]] = {}  # of each part
+    for name, kind in (TRIAL | MEASUREMENT).items():  # in turn, so that few pieces are held
+        stored = _stored(connection, run_id, name)
+        pieces = [np.zeros(0, "i1" if "i" in kind else kind)]
+        sizes, added = [], []
+        for part in parts:
+            if not columns and part.place not in stored:  # of the first one
+                rows[part.place] = _of_rows(connection, run_id, part.place)
+            if part.place in rows:
+                of_part = [rows[part.place][name]]
+                added.append(0)
+            else:
+                of_part = stored.pop(part.place, [])
+                added.append(getattr(part, name) if name in NUMBERS else 0)
+            sizes.append(sum(piece.size for piece in of_part))
+            pieces += of_part
+        column = np.concatenate(pieces)
+        if name == "trial":
+            added = [0, *accumulate(lengths["id"])][:-1]
+        if any(added):
+            to_add = np.repeat(np.array(added, kind), sizes)
+            if name in ("block", "number"):  # see parts.numbered
+                is_before = (columns["block"] if name == "number" else column) < 0
+                to_add[is_before if name == "block" else ~is_before] = 0
             column = column + to_add
         if name not in ("cell_id", "metric_id"):  # of which indices are made
             column = column.astype(kind, copy=False)
-        joined[name] = column
-    places = joined["trial"]
-    if places.size and not 0 <= places.min() <= places.max() < joined["id"].size:
+        columns[name], lengths[name] = column, sizes
+    _check(columns, lengths)
+    return columns
+
+
+def _check(columns: Columns, lengths: Mapping[str, list[int]]) -> None:
+    """Raise ValueError for columns that do not belong together. lengths: of each part."""
+    for names in (TRIAL, MEASUREMENT):
+        if len({tuple(lengths[name]) for name in names}) > 1:
+            raise ValueError("columns of a run are of unequal length")
+    places = columns["trial"]
+    if places.size and not 0 <= places.min() <= places.max() < columns["id"].size:
         raise ValueError("a measurement is of a trial that is not there")
-    return joined
 
 
-def _length(columns: Mapping[str, Sequence[NDArray[Any]]], names: Iterable[str]) -> int:
-    """Return the length of columns. Raises ValueError for one that is missing or of another length."""
-    lengths = {sum(piece.size for piece in columns.get(name, ())) for name in names}
-    if len(lengths) > 1:
-        raise ValueError("columns of a run are of unequal length")
-    return lengths.pop()
+def _of_rows(connection: Connection, run_id: int, place: int) -> Columns:
+    """Return the columns of one part of a run from its rows."""
+    trials = trial_rows(connection, run_id, schema.part.c.place == place)
+    return {**trials, **measurement_rows(connection, trials)}
+
+
+def _stored(connection: Connection, run_id: int, name: str) -> dict[int, list[NDArray[Any]]]:
+    """Return by place of a part the pieces of one of its columns, in their order."""
+    table, part = schema.run_column, schema.part
+    query = select(part.c.place, table.c.place, table.c.kind, table.c.content)
+    query = query.join_from(part, table, table.c.run_id == part.c.member_id)
+    query = query.where(part.c.run_id == run_id, table.c.name == name)
+    stored: dict[int, dict[int, NDArray[Any]]] = {}
+    for of_part, place, kind, content in connection.execute(query):
+        stored.setdefault(of_part, {})[place] = _unpacked(name, kind, content)
+    pieces = {}
+    for of_part, of_place in stored.items():
+        pieces[of_part] = [of_place[place] for place in sorted(of_place)]
+    return pieces
 
 
 def write_columns(connection: Connection, run_id: int) -> None:
@@ -152,7 +156,9 @@ def trial_rows(
     """Return the columns TRIAL from the rows of a run for which the conditions hold, by part and id."""
     columns = schema.trial.c
     effective = cast(columns.effective, Text)
+    has_list = [effective.contains(f'"{name}"', autoescape=True) for name in LISTS]
     query = select(
+        or_(*has_list).label("has_lists"),
         columns.id,
         columns.cell_id,
         numbered(columns.block),
@@ -164,9 +170,6 @@ def trial_rows(
         func.coalesce(columns.outside_s, -1.0).label("outside_s"),
         func.coalesce(columns.inside_s, -1.0).label("inside_s"),
         numbered(columns.session),
-        or_(*(effective.contains(f'"{name}"', autoescape=True) for name in LISTS)).label(
-            "has_lists"
-        ),
         schema.part.c.place,
     ).where(of_run(schema.trial, run_id), *conditions)
     rows = fetch_array(connection, query, [*TRIAL.values(), "i4"])
@@ -206,30 +209,6 @@ def fetch_array(
     dtype = np.dtype(list(zip(names, kinds, strict=True)))
     with connection.execute(query, values) as result:
         return np.fromiter(result.cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]
-
-
-def _stored(connection: Connection, run_id: int) -> dict[int, _Pieces]:
-    """Return by place of a part the columns that it has."""
-    table, part = schema.run_column, schema.part
-    query = select(part.c.place, table.c.name, table.c.place, table.c.kind, table.c.content)
-    query = query.join_from(part, table, table.c.run_id == part.c.member_id)
-    stored: dict[int, dict[str, dict[int, NDArray[Any]]]] = {}
-    for of_part, name, place, kind, content in connection.execute(
-        query.where(part.c.run_id == run_id)
-    ):
-        of_name = stored.setdefault(of_part, {}).setdefault(name, {})
-        of_name[place] = _unpacked(name, kind, content)
-    pieces: dict[int, _Pieces] = {}
-    for of_part, columns in stored.items():
-        in_order = {}
-        for name, of_name in columns.items():
-            in_order[name] = [of_name[place] for place in sorted(of_name)]
-        pieces[of_part] = in_order
-    return pieces
-
-
-def _pieces_of(columns: Columns) -> _Pieces:
-    return {name: [column] for name, column in columns.items()}
 
 
 def _packed(column: NDArray[Any]) -> dict[str, Any]:
