@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from shown import page, terminal, view
 from vtax.report.analysis import Analysis
 from vtax.report.answers.ladder.compute import Ladder, ladders, largest
 from vtax.report.answers.ladder.orders import both_orders
+from vtax.report.answers.ladder.view import _divided
 from vtax.report.renderers.json import as_json
+from vtax.stats.ratio import ratio_of_logs
 
 RUNGS: Sequence[Mapping[str, str]] = (
     {"platform": "native", "adds": "nothing", "remedy": ""},
@@ -199,3 +202,11 @@ def test_the_largest_rungs_are_decided_ones_with_one_mechanism():
     assert largest(found) == {"layered": ["nginx"], "filtered": ["nginx"]}
     assert largest(ladders(measured(without=["filtered"]))) == {}
     assert largest(ladders(measured(dict.fromkeys(NAMES, 1.0)))) == {"filtered": ["nginx"]}
+
+
+def test_of_a_time_the_orders_are_divided_as_they_are_told():
+    ratio = ratio_of_logs(np.log([1.06, 1.05, 1.07]), 0.95)
+    time = SimpleNamespace(metric=SimpleNamespace(role="speed"), better="lower")
+    share = _divided(ratio, SimpleNamespace(section=time))
+    assert share.estimate == pytest.approx(1.06, rel=0.001)
+    assert share.low < 1.06 < share.high

@@ -97,6 +97,9 @@ def _interaction(order: BothOrders) -> Iterator[doc.Inline]:
 
 
 def _divided(found: Ratio, order: BothOrders) -> doc.Relative:
+    """Return the last order divided by the first, both as they are told: of a time how much longer it is."""
+    if shared.is_inverse(order.section):
+        return shared.share_of(found.estimate, found.low, found.high)
     share = found.efficiency(order.section.share_better)
     return shared.share_of(share.estimate, share.low, share.high)
 
