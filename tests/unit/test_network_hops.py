@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_received_bytes_have_the_ethernet_header_whether_the_interface_counts_it
     monkeypatch.setattr(segments, "run", lambda argv: None)
     monkeypatch.setattr(Namespace, "ip", lambda self, *commands: None)
     text = NET_DEV.format(received=received)
-    monkeypatch.setattr(Namespace, "traffic", lambda self: parse_traffic(text))
+    monkeypatch.setattr(
+        Namespace, "traffic", lambda self: SimpleNamespace(read=lambda: parse_traffic(text))
+    )
     settings = LinkSettings(packet_bytes=116, mtu=116)
     wire = segments.VethSegment(NOWHERE)
     interface = make_interface(0, 0, 1, settings)

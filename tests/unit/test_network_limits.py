@@ -105,7 +105,9 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     """The times are invented: two guests under test and one that serves, each a second later than before."""
     times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
-    silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
+    silent = SimpleNamespace(
+        begin_sample=lambda _: None, collect_sample=lambda _: sample, counted=lambda _: {}
+    )
     ends = {
         role: counting.Endpoint(
             SimpleNamespace(
@@ -131,7 +133,9 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
 
 def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
-    silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
+    silent = SimpleNamespace(
+        begin_sample=lambda _: None, collect_sample=lambda _: sample, counted=lambda _: {}
+    )
     ends = {
         "guest": counting.Endpoint(
             SimpleNamespace(host_cpu_s=lambda: 1.0, parts=(), throttling=dict), silent
