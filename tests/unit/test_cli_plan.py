@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of, refusal
 
+from vtax.benchmarks import stream
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli import plan as plan_text
 from vtax.cli.run import check_budget_holds_block
@@ -98,7 +99,8 @@ def test_a_plan_is_printed(name, tmp_path, golden):
         "ufla2010 --scale quick -p native,docker -p lxc,docker",
     ],
 )
-def test_a_plan_needs_no_root_and_no_home(options, golden, measuring):
+def test_a_plan_needs_no_root_and_no_home(options, golden, measuring, monkeypatch):
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 32 << 20)
     golden(output_of("run", *options.split(), "--dry-run", "--seed", "1"))
     assert not Home.from_environment().root.exists()
 
