@@ -61,7 +61,6 @@ def test_a_run_with_blocks_and_a_network_has_them_all(store):
         "warnings",
         "guests",
         "audit",
-        "sessions",
         "host",
         "method",
         "reproduce",
@@ -69,7 +68,7 @@ def test_a_run_with_blocks_and_a_network_has_them_all(store):
     text = markdown(report(source))
     for shown in (
         "| guest.eth0 |",
-        "| CV | between blocks | half-width |",
+        "half-width, and the plan for ",
     ):
         assert shown in text
 
