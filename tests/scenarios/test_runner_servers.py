@@ -104,7 +104,7 @@ def test_a_server_that_stays_serves_every_trial_that_needs_the_same(free_port):
         start = end.guest.start
         end.guest.start = lambda *a, **k: handles.append(start(*a, **k)) or handles[-1]
 
-        def measure(stays):
+        def measure(stays, kept=kept):
             benchmark = SimpleNamespace(commands=lambda *_: tuple(commands(stays)))
             point = SimpleNamespace(
                 benchmark=benchmark,
@@ -121,6 +121,8 @@ def test_a_server_that_stays_serves_every_trial_that_needs_the_same(free_port):
         assert measure(False)["server"].stdout == "up\n"  # the port was free
         assert len(handles) == 2
         assert not agent_knows(end.guest, handles[0])
+        assert measure(True, None)["server"].stdout == "up\n"  # nobody keeps it
+        assert not agent_knows(end.guest, handles[2])
 
 
 def agent_knows(guest, handle):

@@ -118,10 +118,10 @@ def run_lanes(
 
     Returns the settings of that.
     """
-    kept = kept or KeptServers()
+    earlier = kept or KeptServers()
     try:
-        kept.stop_but([needed for lane in lanes for needed in lane.servers])
-        _in_turn(lanes, lambda lane: lane.start_servers(kept))
+        earlier.stop_but([needed for lane in lanes for needed in lane.servers])
+        _in_turn(lanes, lambda lane: lane.start_servers(earlier))
         try:
             _in_turn(lanes, LaneRun.prepare)
             with beside as settings, counted:
@@ -131,8 +131,9 @@ def run_lanes(
             raise
         _in_turn(lanes, LaneRun.check_servers)
         _in_turn(lanes, LaneRun.tidy)
-        for lane in lanes:
-            lane.leave_servers(kept)
+        if kept is not None:
+            for lane in lanes:
+                lane.leave_servers(kept)
         return settings
     finally:
         for lane in lanes:
