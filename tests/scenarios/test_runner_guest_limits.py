@@ -12,10 +12,10 @@ from shown import drawn
 from vtax.cli.plan import format_factors
 from vtax.errors import BadInput
 from vtax.report.analysis.source import source_of
+from vtax.report.answers.capacity.compute import capacities
 from vtax.report.answers.result import view as result
-from vtax.report.parts.guest_limits import capacities
 from vtax.report.views.base import Options
-from vtax.runner.guest_limits import bounds_of, rising
+from vtax.runner.guest_limits import GuestLimits
 from vtax.store.query import RunData, load
 
 GUESTS = [1, 2, 4, 8]
@@ -90,7 +90,7 @@ def test_the_plan_says_the_bound(driver):
 
 def test_only_the_first_block_rises(driver):
     plan = plan_of(searching("echo 100", blocks=3, at_least=50))
-    lives = rising(plan.guests(0), bounds_of(plan))
+    lives = GuestLimits(plan).rising(plan.guests(0))
     assert [life.colocation.guests for life in lives] == GUESTS
 
 

@@ -8,24 +8,25 @@ blocks, and so are larger ones once it no longer breaks the bound.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from vtax.levels import BENCHMARK, PLATFORM, Levels
+from vtax.question import rest
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.study.model import GuestsUntilTable
 
-_Search = tuple[str, str, str]
-"""Platform, label of the table, and the levels of its other factors."""
+_SEARCH = rest("guests")
 
 
 class GuestLimits:
-    """The searches of a run for the number of guests that a platform takes.
+    """The searches of a run for the number of guests that a platform takes: one for each combination of other factors.
 
     already: stored (key of a cell, value of its bounded metric) of a resumed run, None for a failed trial.
     """
 
     def __init__(self, plan: Plan, already: Iterable[tuple[str, float | None]] = ()) -> None:
         self._bounds = bounds_of(plan)
-        self._cells: dict[_Search, list[PlannedCell]] = defaultdict(list)
+        self._cells: dict[Levels, list[PlannedCell]] = defaultdict(list)
         for cell in plan.cells:
             if cell.point.label in self._bounds:
                 self._cells[_search(cell)].append(cell)
@@ -48,12 +49,27 @@ class GuestLimits:
             for other in self._cells[_search(cell)]
         )
 
+    def rising(self, lives: Sequence[GuestLife]) -> list[GuestLife]:
+        """Return lives in their order, but those of a platform with bounded numbers of guests by rising number."""
+        waiting: dict[str, list[GuestLife]] = defaultdict(list)
+        for life in lives:
+            if self._is_bounded(life):
+                waiting[life.platform.name].append(life)
+        for of_platform in waiting.values():
+            of_platform.sort(key=lambda life: life.colocation.guests, reverse=True)
+        return [
+            waiting[life.platform.name].pop() if self._is_bounded(life) else life for life in lives
+        ]
+
     def _breaks(self, cell: PlannedCell) -> bool:
         values = self._values.get(cell.key, [])
         good = [value for value in values if value is not None]
         if len(good) < len(values) - len(good):
             return True
         return bool(good) and not self._bounds[cell.point.label].holds(sum(good) / len(good))
+
+    def _is_bounded(self, life: GuestLife) -> bool:
+        return any(cell.point.label in self._bounds for cell in life.cells)
 
 
 def bounds_of(plan: Plan) -> dict[str, GuestsUntilTable]:
@@ -65,23 +81,6 @@ def bounds_of(plan: Plan) -> dict[str, GuestsUntilTable]:
     return bounds
 
 
-def rising(lives: list[GuestLife], bounds: Mapping[str, GuestsUntilTable]) -> list[GuestLife]:
-    """Return lives in their order, but those of a platform with bounded numbers of guests by rising number."""
-    waiting: dict[str, list[GuestLife]] = defaultdict(list)
-    for life in lives:
-        if _is_bounded(life, bounds):
-            waiting[life.platform.name].append(life)
-    for of_platform in waiting.values():
-        of_platform.sort(key=lambda life: life.colocation.guests, reverse=True)
-    return [
-        waiting[life.platform.name].pop() if _is_bounded(life, bounds) else life for life in lives
-    ]
-
-
-def _is_bounded(life: GuestLife, bounds: Mapping[str, GuestsUntilTable]) -> bool:
-    return any(cell.point.label in bounds for cell in life.cells)
-
-
-def _search(cell: PlannedCell) -> _Search:
-    others = {name: level for name, level in cell.point.levels.items() if name != "guests"}
-    return cell.platform.name, cell.point.label, str(sorted(others.items()))
+def _search(cell: PlannedCell) -> Levels:
+    levels = {**cell.point.levels, PLATFORM: cell.platform.name, BENCHMARK: cell.point.label}
+    return _SEARCH.of(Levels(levels))

@@ -23,7 +23,7 @@ from vtax.runner import boots
 from vtax.runner.audits import refuse_differences
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Observer, SafeObserver
-from vtax.runner.guest_limits import GuestLimits, bounds_of, rising
+from vtax.runner.guest_limits import GuestLimits, bounds_of
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.ledger import Ledger
 from vtax.runner.open_guest import OpenGuest, OpenRun
@@ -92,7 +92,7 @@ class Session:
         """Measure these cells in a fresh guest of every platform, in the random order of the plan."""
         lives = self._plan.guests(block)
         if block == 0:
-            lives = rising(lives, bounds_of(self._plan))
+            lives = self._limits.rising(lives)
         for life in lives:
             self._measure_guest(life, cells)
         if cells:

@@ -252,6 +252,8 @@ class RunHandle:
 
         metrics: names of the metrics by the labels of these tables. None is the value of a trial that failed.
         """
+        if not metrics:
+            return []
         trial, cell, metric = schema.trial, schema.cell, schema.metric
         measurement = schema.measurement
         trials = (
@@ -267,8 +269,6 @@ class RunHandle:
             .where(trial.c.run_id == self.id, trial.c.status == "ok")
             .where(metric.c.name.in_(metrics.values()))
         )
-        if not metrics:
-            return []
         with reading_rows(self._engine) as connection:
             known = {(each.trial_id, each.name): each.value for each in fetch(connection, values)}
             return [

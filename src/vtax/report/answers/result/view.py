@@ -14,6 +14,7 @@ from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
+from vtax.report.answers.capacity.show import capacity_lines
 from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
 from vtax.report.answers.ladder import view as ladder
@@ -40,7 +41,6 @@ from vtax.report.parts.first_screen import (
     left_early_line,
     next_line,
 )
-from vtax.report.parts.guest_limits import capacity_lines
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_table import result_table
 from vtax.report.parts.sentences import is_measured, leaning_of

@@ -1,0 +1,66 @@
+"""The line that says how many guests each platform takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vtax.report import document as doc
+from vtax.report.analysis import Analysis, Section
+from vtax.report.answers.capacity.compute import Capacity, capacities
+from vtax.report.document import joined, levels_of, msg, scale_for
+from vtax.report.parts import shared
+
+
+def capacity_lines(analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield a line for every search of a study, with the number of each platform."""
+    by_search: dict[str, list[Capacity]] = {}
+    for each in capacities(analysis):
+        by_search.setdefault(f"{each.section.name} {each.levels}", []).append(each)
+    lines = []
+    for of_search in by_search.values():
+        first = of_search[0]
+        name = joined([first.section.label, shared.metric_of(first.section)], ": ")
+        if first.levels:
+            name = joined([name, doc.Factor(levels_of(first.levels))], ", ")
+        limit = _quantity(first.section, first.bound.at_most or first.bound.at_least or 0.0)
+        platforms = joined(map(_platform, of_search), "; ")
+        if first.bound.at_most is None:
+            text = msg(
+                "Guests with {metric} of at least {limit}: {platforms}",
+                metric=name,
+                limit=limit,
+                platforms=platforms,
+            )
+        else:
+            text = msg(
+                "Guests with {metric} of at most {limit}: {platforms}",
+                metric=name,
+                limit=limit,
+                platforms=platforms,
+            )
+        lines.append(text)
+    if lines:
+        yield doc.Bullets(tuple(lines))
+
+
+def _platform(found: Capacity) -> doc.Inline:
+    """Return `podman 8 (16: 412 ms)`, `native 32 or more`, `docker none (1: failed)`."""
+    platform = shared.platform_of(found.platform)
+    if found.broken_by is None:
+        return msg("{platform} {count} or more", platform=platform, count=doc.Count(found.guests))
+    value: doc.Inline = msg("failed")
+    if found.value is not None:
+        value = _quantity(found.section, found.value)
+    broken = joined([doc.Count(found.broken_by), value], ": ")
+    if not found.guests:
+        return msg("{platform} none ({broken})", platform=platform, broken=broken)
+    return msg(
+        "{platform} {count} ({broken})",
+        platform=platform,
+        count=doc.Count(found.guests),
+        broken=broken,
+    )
+
+
+def _quantity(section: Section, value: float) -> doc.Inline:
+    return doc.Quantity(value, scale_for(section.metric.unit, [value]), 3, has_unit=True)
