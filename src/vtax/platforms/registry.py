@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, cast
 
 from vtax.errors import BadInput
-from vtax.host.plugins import Origin, discover, origins
+from vtax.host.plugins import Origin, discover, origins, shipped_plugin
 from vtax.platforms.base import Driver, Platform, Rung
 from vtax.study.refusals import RefusedStudy, validated
 
@@ -19,6 +19,12 @@ _MOST_OF_A_FAMILY = 6  # suggested
 def drivers() -> Mapping[str, Driver]:
     """Return all drivers by name, the shipped ones first."""
     return cast(Mapping[str, Driver], discover("platform", Driver))
+
+
+def find_driver(name: str) -> Driver | None:
+    """Return the driver of a name; None of one that is not installed. Of those that vtax ships it imports no other."""
+    found: Driver | None = shipped_plugin("platform", name) or drivers().get(name)
+    return found
 
 
 def foreign() -> Mapping[str, Origin]:

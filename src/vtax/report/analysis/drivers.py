@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from vtax.host.plugins import shipped_plugin
 from vtax.report.analysis.values import Analysis
 
 if TYPE_CHECKING:
@@ -15,19 +14,16 @@ if TYPE_CHECKING:
 
 def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
     """Platform -> its driver, of those that were tested and whose driver is installed here."""
+    from vtax.platforms.registry import find_driver
+
     found = {}
     for platform in analysis.platforms:
-        driver = _find(str(platform.identity.get("driver", ""))) if platform.available else None
+        driver = (
+            find_driver(str(platform.identity.get("driver", ""))) if platform.available else None
+        )
         if driver is not None:
             found[platform.name] = driver
     return found
-
-
-def _find(name: str) -> Driver | None:
-    """Return a driver by name; of those that vtax ships no other is imported."""
-    from vtax.platforms.registry import drivers
-
-    return shipped_plugin("platform", name) or drivers().get(name)
 
 
 def choice_behind(driver: Driver | None, fact: str, value: str, baseline: str) -> Choice | None:
