@@ -230,7 +230,7 @@ def _likeliest(explanations: Sequence[Explained], baseline: str) -> doc.Table:
     groups = []
     for each in explanations:
         shown = each.moved[:_OF_REPORT]
-        title = joined([_title(each), _verdict(each)], ": ")
+        title = joined([_title(each), joined(_found(each), " ")], ": ")
         more = [part.text for part in _more_moved(each, len(shown))]
         title = joined([title, _unit(each.work), *more], "; ")
         rows = [doc.TableRow((*_cells(counter), _seconds(counter))) for counter in shown]
@@ -368,25 +368,18 @@ def _alone(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
 
 def _difference(explanation: Explained, baseline: str) -> doc.Inline:
     """Say what is to be explained: the verdict with the ratio of the metric."""
-    assert explanation.row.ratio is not None
-    assert explanation.row.verdict is not None
-    return msg(
-        "{verdict}, {metric}: {share}",
-        verdict=shared.verdict_of(
-            explanation.row.verdict, explanation.row.ratio, explanation.section
-        ),
-        metric=shared.metric_of(explanation.section),
-        share=shared.relative_of(explanation.row.ratio, explanation.section, baseline),
-    )
+    verdict, share = _found(explanation, baseline)
+    metric = shared.metric_of(explanation.section)
+    return msg("{verdict}, {metric}: {share}", verdict=verdict, metric=metric, share=share)
 
 
-def _verdict(explanation: Explained) -> doc.Inline:
+def _found(explanation: Explained, baseline: str = "") -> tuple[doc.Inline, doc.Inline]:
     """Return the verdict and the ratio that are to be explained."""
     row, section = explanation.row, explanation.section
     assert row.ratio is not None
     assert row.verdict is not None
     verdict = shared.verdict_of(row.verdict, row.ratio, section)
-    return joined([verdict, shared.relative_of(row.ratio, section)], " ")
+    return verdict, shared.relative_of(row.ratio, section, baseline)
 
 
 def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: str) -> doc.Table:
