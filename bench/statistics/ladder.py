@@ -1,6 +1,6 @@
 """Errors of ladders: rungs that are named and cost nothing, planted costs that are found, bounds that do not hold.
 
-    python bench/statistics/ladder.py [--ladders 1000] [--run NAME]
+    python bench/statistics/ladder.py [--ladders 1000] [--example NAME]
 
 A ladder of nine steps, each rung in two of them. Nothing costs anything, or the fifth step makes the platform 5 %
 slower. Every ladder is judged as `vtax anatomy` does: each step against the rung below in one family, and the bound of
@@ -9,7 +9,7 @@ in both orders in as many fresh blocks.
 
 Noise of a rung is normal, or as in a ladder of nginx: 4 %, and a host that is slow now and then, by 30 % on average,
 for a few guests in a row, whichever they are. In rungs of one block it is correlated then, and has a heavy tail.
-With --run it is what the rungs of a stored ladder had: of every block, dealt anew to the rungs, so that none of them
+With --example it is what the rungs of a shipped ladder had: of every block, dealt anew to the rungs, so that none of them
 costs anything.
 """
 
@@ -24,8 +24,8 @@ from unittest.mock import patch
 import numpy as np
 from hard import generator
 from noise import Array
+from shipped import opened
 
-from vtax.host.home import Home
 from vtax.pairing import align
 from vtax.report.analysis.source import source_of
 from vtax.stats.assumptions import unequal_noise
@@ -33,7 +33,6 @@ from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.ladder import together
 from vtax.stats.outlook import Outlook
 from vtax.stats.rules import FixedRule
-from vtax.store.store import Store
 
 STEPS, PLANTED, COST = 9, 4, 0.05
 BLOCKS = (10, 30, 60)
@@ -96,9 +95,10 @@ def dealt(in_time: Array, rng: np.random.Generator) -> Array:
     return np.asarray(rng.permuted(in_time, axis=1).T)
 
 
-def measured(run: str) -> list[Measured]:
-    """Return the noise of every metric and point of a stored run with enough rungs."""
-    analysis = source_of(Store.open(Home.from_environment().store_url), run).analysis
+def measured(example: str) -> list[Measured]:
+    """Return the noise of every metric and point of an example with enough rungs."""
+    with opened(example) as store:
+        analysis = source_of(store).analysis
     noises = []
     for section in analysis.answered:
         for point in section.points:
@@ -164,11 +164,11 @@ def interacts(sides: Array, confidence: float) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--ladders", type=int, default=1000)
-    parser.add_argument("--run", help="a stored ladder whose noise it is")
+    parser.add_argument("--example", help="a ladder of docs/examples whose noise it is")
     options = parser.parse_args()
     noises: Sequence[Draw] = (Normal(0.01), Normal(0.02), Normal(0.04), SlowTimes())
-    if options.run:
-        noises = measured(options.run)
+    if options.example:
+        noises = measured(options.example)
     points = [
         (cost, noise, blocks) for cost in (False, True) for noise in noises for blocks in BLOCKS
     ]

@@ -52,6 +52,9 @@ PLACES: Mapping[str, Place] = {
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),
     "words": Place("words.py --studies 600"),
     "ladder": Place("ladder.py --ladders 600", columns=(0, 1, 3, 4, 5, 6), by=(0, 1)),
+    "ladder_example": Place(
+        "ladder.py --example anatomy --ladders 600", columns=(0, 1, 3, 4, 5, 6), by=(0, 1)
+    ),
     "room": Place("room.py --studies 300"),
     "guard": Place("guard.py --studies 1200"),
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -22,16 +24,24 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 WORDS = ("equivalent", "undecided", "slower", "faster")
 
 
-def words_of(bundle: Path) -> tuple[int, Counter[str], Counter[str]]:
-    """(blocks, how often each word, how often each reason to withhold one) of a run."""
-    words, reasons = Counter[str](), Counter[str]()
+@contextmanager
+def opened(name: str) -> Iterator[Store]:
+    """A store with the run of an example alone."""
     with tempfile.TemporaryDirectory() as directory:
         place = f"sqlite:///{directory}/store.sqlite"
-        done = CliRunner().invoke(group, ["import", str(bundle)], env={"VTAX_STORE": place})
+        bundle = str(EXAMPLES / f"{name}.vtax.gz")
+        done = CliRunner().invoke(group, ["import", bundle], env={"VTAX_STORE": place})
         if done.exit_code:
-            raise SystemExit(f"{bundle.name}: {done.output}")
+            raise SystemExit(f"{name}: {done.output}")
         with Store.open(place, read_only=True) as store:
-            found = analyse(store)
+            yield store
+
+
+def words_of(name: str) -> tuple[int, Counter[str], Counter[str]]:
+    """(blocks, how often each word, how often each reason to withhold one) of a run."""
+    words, reasons = Counter[str](), Counter[str]()
+    with opened(name) as store:
+        found = analyse(store)
     for section in found.primary:
         for row in (row for point in section.points for row in point.rows):
             if row.verdict is not None:
@@ -45,13 +55,12 @@ def main() -> None:
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     total, why = Counter[str](), Counter[str]()
     for bundle in sorted(EXAMPLES.glob("*.vtax.gz")):
-        blocks, words, reasons = words_of(bundle)
+        name = bundle.name.removesuffix(".vtax.gz")
+        blocks, words, reasons = words_of(name)
         total, why = total + words, why + reasons
         listed = ", ".join(f"{code} {n}" for code, n in reasons.most_common())
         counts = (words.total(), *(words[word] for word in WORDS))
-        print(
-            f"| {bundle.name.partition('.')[0]} | {blocks} | {' | '.join(map(str, counts))} | {listed} |"
-        )
+        print(f"| {name} | {blocks} | {' | '.join(map(str, counts))} | {listed} |")
     listed = ", ".join(f"{code} {n}" for code, n in why.most_common())
     print(
         f"| all | | {total.total()} | {' | '.join(str(total[word]) for word in WORDS)} | {listed} |"

@@ -47,7 +47,6 @@ def test_simulated_figures_stand_in_places_alone():
     ]
     assert set(with_figures) <= {
         "Intervals, verdicts and power",
-        "Ladders",
         "Published findings",
         "Real runs",
     }  # conditions, and what was measured once
