@@ -109,3 +109,14 @@ def tour(home: Home, tour_file: Path, use_home) -> Iterator[Store]:
     use_home(home.root)
     with Store.open(home.root / "store.sqlite") as opened:
         yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def every_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store of each database in turn, which no command uses."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    else:
+        url = request.getfixturevalue("postgresql").empty()
+    with Store.open(url) as opened:
+        yield opened

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,14 +21,9 @@ from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    else:
-        url = request.getfixturevalue("postgresql").empty()
-    with Store.open(url) as opened:
-        yield opened
+@pytest.fixture
+def store(every_store: Store) -> Store:
+    return every_store
 
 
 def loaded(store: Store, name: str) -> RunData:

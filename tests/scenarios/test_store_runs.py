@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,14 +31,9 @@ from vtax.store.store import Store
 from vtax.store.transfer import rows_of
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    else:
-        url = request.getfixturevalue("postgresql").empty()
-    with Store.open(url) as opened:
-        yield opened
+@pytest.fixture
+def store(every_store: Store) -> Store:
+    return every_store
 
 
 def test_a_run_comes_back_as_it_began(store):
