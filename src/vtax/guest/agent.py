@@ -130,8 +130,8 @@ class Job:
         self.usage: list[float] = []
         self.run_delay_s: float | None = None
         self.seconds = 0.0
-        ours, outputs = zip(os.pipe(), os.pipe(), strict=True)
-        inside = (os.open("/dev/null", os.O_RDONLY), *outputs)
+        read_ends, write_ends = zip(os.pipe(), os.pipe(), strict=True)
+        program_files = (os.open("/dev/null", os.O_RDONLY), *write_ends)
         try:
             os.chdir(cwd)
             self.started_at = time.monotonic()
@@ -140,23 +140,23 @@ class Job:
                 argv,
                 environment,
                 file_actions=[
-                    (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(inside)
+                    (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(program_files)
                 ],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=range(1, 32),
             )
         except BaseException:
-            for fd in ours:
+            for fd in read_ends:
                 os.close(fd)
             raise
         finally:
             os.chdir("/")
-            for fd in inside:
+            for fd in program_files:
                 os.close(fd)
-        for fd in ours:
+        for fd in read_ends:
             os.set_blocking(fd, False)
-        self.outputs = dict(zip(ours, self.texts, strict=True))
+        self.outputs = dict(zip(read_ends, self.texts, strict=True))
 
     def take(self, fd: int) -> bool:
         """Read what is there from one output; False when nothing more is there now."""
@@ -183,8 +183,8 @@ class Job:
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; True when it ended in time."""
         deadline = time.monotonic() + timeout_s
-        while self.status is None and (left := deadline - time.monotonic()) > 0:
-            pump(left)
+        while self.status is None and (remaining_s := deadline - time.monotonic()) > 0:
+            pump(remaining_s)
         return self.status is not None
 
     def finish(self) -> None:
@@ -216,17 +216,18 @@ def reap() -> None:
     """Collect every child that ended: our own, and as PID 1 everyone's orphans."""
     while True:
         try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            exit_info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if ended is None:
+        if exit_info is None:
             return
         ended_at = time.monotonic()
         job = next(
-            (job for job in JOBS.values() if job.pid == ended.si_pid and job.status is None), None
+            (job for job in JOBS.values() if job.pid == exit_info.si_pid and job.status is None),
+            None,
         )
-        run_delay_s = None if job is None else run_delay(ended.si_pid)
-        _, status, usage = os.wait4(ended.si_pid, 0)
+        run_delay_s = None if job is None else run_delay(exit_info.si_pid)
+        _, status, usage = os.wait4(exit_info.si_pid, 0)
         if job is not None:
             job.seconds = ended_at - job.started_at
             job.run_delay_s = run_delay_s
@@ -295,7 +296,7 @@ def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes
             raise TimeoutError(f"process {job.pid} does not end after SIGKILL")
     job.finish()
     del JOBS[handle]
-    found = {
+    outcome = {
         "status": os.waitstatus_to_exitcode(job.status or 0),
         "timed_out": timed_out,
         "truncated": job.truncated,
@@ -304,7 +305,7 @@ def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes
         "delay_s": job.run_delay_s,
         "stdout_size": len(job.texts[0]),
     }
-    return found, bytes(job.texts[0] + job.texts[1])
+    return outcome, bytes(job.texts[0] + job.texts[1])
 
 
 def sample(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -383,11 +384,11 @@ def main() -> None:
             except Disconnected:
                 raise
             except Exception as error:
-                said = getattr(error, "strerror", None) or type(error).__name__
+                reason = getattr(error, "strerror", None) or type(error).__name__
                 answer = (
                     {
                         "ok": False,
-                        "error": f"{said}: {getattr(error, 'filename', None) or error}"[:2000],
+                        "error": f"{reason}: {getattr(error, 'filename', None) or error}"[:2000],
                     },
                     b"",
                 )

@@ -73,15 +73,15 @@ def listening(port: int) -> bool:
 
 def remove(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Remove files; answers which of them are left, such as directories. One that is not there needs no removal."""
-    left = []
+    remaining_paths = []
     for path in requested["paths"]:
         try:
             os.unlink(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
-            left.append(path)
-    return {"left": left}
+            remaining_paths.append(path)
+    return {"left": remaining_paths}
 
 
 def make_directories(path: str) -> None:
@@ -192,14 +192,14 @@ def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     return {"facts": {name: value for name, value in audit.items() if value not in ("", None, [])}}
 
 
-def command_line(wanted: list[str]) -> dict[str, Any]:
-    """Return the words of the kernel's command line: the wanted, and all but vtax's own.
+def command_line(names: list[str]) -> dict[str, Any]:
+    """Return the words of the kernel's command line: those of these names, and all but vtax's own.
 
     Those after `--` are init's.
     """
     words = text_of("/proc/cmdline").partition(" -- ")[0].split()
     return {
-        "kernel_options": [word for word in words if word.partition("=")[0] in wanted],
+        "kernel_options": [word for word in words if word.partition("=")[0] in names],
         "kernel_command_line": [word for word in words if not word.startswith(OWN_OPTIONS)],
     }
 
@@ -272,29 +272,29 @@ def processor() -> dict[str, Any]:
 
 def clocks() -> dict[str, Any]:
     """Return whether the monotonic clock goes on from one of several CPUs to the next, or how far it goes back."""
-    allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) < 2:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
         return {}
     back_ns, before_ns = 0, time.monotonic_ns()
     try:
         for move in range(CLOCK_MOVES):
-            os.sched_setaffinity(0, {allowed[move % len(allowed)]})
+            os.sched_setaffinity(0, {cpus[move % len(cpus)]})
             now_ns = time.monotonic_ns()
             back_ns = max(back_ns, before_ns - now_ns)
             before_ns = now_ns
     finally:
-        os.sched_setaffinity(0, allowed)
+        os.sched_setaffinity(0, cpus)
     return {"clock_between_cpus": f"goes back {back_ns} ns" if back_ns else "goes on"}
 
 
 def namespaces() -> dict[str, Any]:
     """Return the kinds of namespaces that are not those of the kernel's first process, as far as they tell."""
-    own = []
+    kinds = []
     for kind, inode in INITIAL_NAMESPACES.items():
         path = f"/proc/self/ns/{kind}"
         if os.access(path, os.F_OK) and os.stat(path).st_ino != inode:
-            own.append(kind)
-    return {"own_namespaces": own or "none"}
+            kinds.append(kind)
+    return {"own_namespaces": kinds or "none"}
 
 
 def numbered_in(directory: str, prefix: str) -> list[str]:
@@ -363,15 +363,17 @@ def mounts() -> dict[str, Any]:
     for name, path in (("root", "/"), ("scratch", "/scratch/")):
         mount, point = None, ""  # the last of the deepest
         for row in table:
-            above = row[4].rstrip("/") if len(row) > 9 else "none"
-            if path.startswith(above + "/") and len(above) >= len(point):
-                mount, point = row, above
+            directory = row[4].rstrip("/") if len(row) > 9 else "none"
+            if path.startswith(directory + "/") and len(directory) >= len(point):
+                mount, point = row, directory
         if mount is not None:
             kind, _, options = mount[mount.index("-") + 1 :][:3]
             read[f"{name}_file_system"] = kind
             words = {*mount[5].split(","), *options.split(",")}
-            shown = [word for word in words if word.partition("=")[0] not in OWN_MOUNT_OPTIONS]
-            read[f"{name}_mount_options"] = sorted(shown)
+            options_shown = [
+                word for word in words if word.partition("=")[0] not in OWN_MOUNT_OPTIONS
+            ]
+            read[f"{name}_mount_options"] = sorted(options_shown)
     return read
 
 
@@ -434,11 +436,11 @@ def hashes_of(programs: list[str]) -> dict[str, Any]:
     from _blake2 import blake2b
 
     directories = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/lib"]
-    wanted = [(name, directories) for name in LIBRARIES] + [
+    candidates = [(name, directories) for name in LIBRARIES] + [
         (name, ["/usr/bin", "/usr/sbin"]) for name in programs
     ]
     hashes = {}
-    for name, places in wanted:
+    for name, places in candidates:
         for place in places:
             try:
                 data = read_file(f"{place}/{name}", MAX_PAYLOAD)

@@ -80,11 +80,11 @@ def shell_talk(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any
             view = view[os.write(shell.master, view) :]
         if not select.select([shell.master], [], [], requested["wait_s"])[0]:
             return {"status": None}, b""
-        written = os.read(shell.master, CHUNK)
+        output = os.read(shell.master, CHUNK)
     except OSError:  # EIO: nobody holds the other end any more
-        written = b""
-    if written:
-        return {"status": None}, written
+        output = b""
+    if output:
+        return {"status": None}, output
     os.close(shell.master)
     shell.wait(END_WAIT_S)
     return {"status": os.waitstatus_to_exitcode(shell.status or 0)}, b""

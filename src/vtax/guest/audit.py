@@ -57,13 +57,13 @@ def checked(facts: Any) -> dict[str, Fact]:
         raise GuestError("the guest's audit is not a bounded list of facts")
     audit = {}
     for name, value in facts.items():
-        audit[one_line(name, _MAX_NAME_CHARACTERS)] = _checked(name, value)
+        audit[one_line(name, _MAX_NAME_CHARACTERS)] = _clean_fact(name, value)
     if len(str(audit)) > _MAX_AUDIT_CHARACTERS:
         raise GuestError("the guest's audit is too long")
     return audit
 
 
-def _checked(name: str, value: Any) -> Fact:
+def _clean_fact(name: str, value: Any) -> Fact:
     if isinstance(value, list) and len(value) <= _MAX_LIST_ITEMS:
         return [_scalar(name, item) for item in value]
     return _scalar(name, value)
@@ -90,12 +90,12 @@ def started_alike(
 
 def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, tuple[str, ...]]:
     """Return the facts that differ between guests of one platform: name -> the values, in the order they appeared."""
-    changed = {}
+    values_by_name = {}
     for name in sorted(set().union(*audits)):
         values = tuple(dict.fromkeys(text_of(facts.get(name), name) for facts in audits))
         if len(values) > 1:
-            changed[name] = values
-    return changed
+            values_by_name[name] = values
+    return values_by_name
 
 
 def unknown_fields(audits: Iterable[Mapping[str, Fact]], fields: Iterable[str]) -> tuple[str, ...]:
@@ -114,15 +114,15 @@ def differences(
     """
     names = set().union(*facts_by_platform.values())
     if fields is not None:
-        wanted = tuple(fields)
-        names = {name for name in names if any(is_of(name, field) for field in wanted)}
-    differing = []
+        prefixes = tuple(fields)
+        names = {name for name in names if any(is_of(name, field) for field in prefixes)}
+    different_facts = []
     for name in sorted(names):
         values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
         first, *others = values.values()
         if any(other != first for other in others):
-            differing.append(Difference(name, _texts(name, values)))
-    return tuple(differing)
+            different_facts.append(Difference(name, _texts(name, values)))
+    return tuple(different_facts)
 
 
 def _texts(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:

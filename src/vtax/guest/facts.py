@@ -35,11 +35,11 @@ def has_field(names: Iterable[str], field: str) -> bool:
 
 def unknown_names(fields: Iterable[str]) -> tuple[str, ...]:
     """Return those of the fields that no audit can have, whatever the guest."""
-    closed = [field for field in fields if field.partition(".")[0] not in OPEN]
-    return tuple(field for field in closed if not has_field(NAMES, field))
+    fixed_fields = [field for field in fields if field.partition(".")[0] not in OPEN]
+    return tuple(field for field in fixed_fields if not has_field(NAMES, field))
 
 
 def nearest_names(field: str, names: Collection[str] = NAMES | OPEN) -> list[str]:
     """Return the facts, and the beginnings of facts, whose names are the most similar to an unknown one."""
-    known = sorted({*names, *(name.partition(".")[0] for name in names)})
-    return get_close_matches(field, known, 2)
+    candidates = sorted({*names, *(name.partition(".")[0] for name in names)})
+    return get_close_matches(field, candidates, 2)

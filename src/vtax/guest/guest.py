@@ -206,8 +206,8 @@ class Guest:
     def remove(self, paths: Sequence[str]) -> Sequence[str]:
         """Remove files in one exchange, and return those that are left, such as directories."""
         answer = self._ask_more({"op": "remove", "paths": list(paths)})
-        left = answer.items("left", len(paths))
-        return [path for path in paths if path in left]
+        remaining_paths = answer.items("left", len(paths))
+        return [path for path in paths if path in remaining_paths]
 
     def get(self, path: str) -> bytes:
         """Read a file of the guest. Raises GuestError when it is missing or larger than FILE_LIMIT bytes."""
@@ -242,16 +242,16 @@ class Guest:
     def collect_sample(self, begun: BegunSample) -> GuestSample:
         """Return what was requested, once it is there."""
         answer = self._receive("sample", begun.deadline)
-        wall_ended, ended = time.time(), time.monotonic()
+        wall_end, end_s = time.time(), time.monotonic()
         wall_start, started_at, paths = begun.wall_start, begun.started_at, begun.paths
         inside_s, began_s = answer.number("monotonic_s"), answer.number("began_s")
-        busy_s = min(max(inside_s - began_s, 0.0), ended - started_at)
+        busy_s = min(max(inside_s - began_s, 0.0), end_s - started_at)
         wall_s = answer.number("wall_s", -1e12, 1e12) - busy_s / 2
         clock = ClockReading(
-            offset_s=wall_s - (wall_start + wall_ended) / 2,
-            round_trip_s=ended - started_at - busy_s,
+            offset_s=wall_s - (wall_start + wall_end) / 2,
+            round_trip_s=end_s - started_at - busy_s,
             inside_s=inside_s - busy_s / 2,
-            outside_s=(started_at + ended) / 2,
+            outside_s=(started_at + end_s) / 2,
         )
         return GuestSample(clock, files_in(answer, paths, _SAMPLE_LIMIT))
 
@@ -268,9 +268,9 @@ class Guest:
             is_known = guest_boot_s is not None and host_boot_s is not None
             difference_s = abs((guest_boot_s or 0) - (host_boot_s or 0))
             self._has_own_kernel = is_known and difference_s > _SAME_BOOT_S
-        busy = [counts[counter.name] for counter in table.BUSY if counter.name in counts]
-        if self._has_own_kernel and busy:
-            counts[table.KERNEL_CPU.name] = sum(busy)
+        busy_counts = [counts[counter.name] for counter in table.BUSY if counter.name in counts]
+        if self._has_own_kernel and busy_counts:
+            counts[table.KERNEL_CPU.name] = sum(busy_counts)
         return counts
 
     def clock(self) -> ClockReading:
@@ -302,14 +302,14 @@ class Guest:
         size = {"rows": rows, "columns": columns}
         self._ask({"op": "shell_open", **_program(argv, environment, "/"), **size})
 
-    def talk(self, typed: bytes, *, wait_s: float) -> tuple[bytes, int | None]:
+    def talk(self, keystrokes: bytes, *, wait_s: float) -> tuple[bytes, int | None]:
         """Type into the opened shell and wait up to wait_s for it to write: (what it wrote, its exit status).
 
         The status is None while the shell runs, and minus the number of the signal that ended it.
         """
-        answer = self._ask({"op": "shell_talk", "wait_s": wait_s}, typed, extra_s=wait_s)
-        running = answer.header.get("status") is None
-        return answer.payload, None if running else answer.integer("status", low=-64, high=255)
+        answer = self._ask({"op": "shell_talk", "wait_s": wait_s}, keystrokes, extra_s=wait_s)
+        is_running = answer.header.get("status") is None
+        return answer.payload, None if is_running else answer.integer("status", low=-64, high=255)
 
     def shutdown(self) -> None:
         """Ask the agent to end and, as PID 1 of a machine, to turn it off.
@@ -392,8 +392,8 @@ def own_limits() -> list[tuple[int, int]]:
     limits = [resource.getrlimit(number) for number in RLIMITS]
     for number in _PRIORITIES:
         limits[number] = (0, 0)
-    most = int(_MOST_PROCESSES.read_text())
-    soft, hard = (min(most, limit % (1 << 64)) for limit in limits[resource.RLIMIT_NPROC])
+    most_processes = int(_MOST_PROCESSES.read_text())
+    soft, hard = (min(most_processes, limit % (1 << 64)) for limit in limits[resource.RLIMIT_NPROC])
     limits[resource.RLIMIT_NPROC] = (soft, hard)
     return limits
 

@@ -100,39 +100,39 @@ class Reply:
         """Return a whole number from low to high."""
         value = self.header.get(name)
         if type(value) is not int or not low <= value <= high:
-            raise _wrong(name, value, f"a whole number from {low} to {high}")
+            raise _bad_answer(name, value, f"a whole number from {low} to {high}")
         return value
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
         value = self.header.get(name)
         if type(value) is not bool:
-            raise _wrong(name, value, "true or false")
+            raise _bad_answer(name, value, "true or false")
         return value
 
     def text(self, name: str, longest: int = 4096) -> str:
         """Return cleaned text."""
         value = self.header.get(name)
         if type(value) is not str or len(value) > longest:
-            raise _wrong(name, value, f"text of at most {longest} characters")
+            raise _bad_answer(name, value, f"text of at most {longest} characters")
         return clean(value)
 
     def items(self, name: str, maximum: int) -> list[Any]:
         """Return a list, its items unchecked."""
         value = self.header.get(name)
         if type(value) is not list or len(value) > maximum:
-            raise _wrong(name, value, f"a list of at most {maximum}")
+            raise _bad_answer(name, value, f"a list of at most {maximum}")
         return value
 
 
 def checked_number(value: Any, name: str, low: float, high: float) -> float:
     """Return a finite number from low to high, as float. Raises GuestError."""
     if type(value) not in (int, float) or not low <= value <= high:
-        raise _wrong(name, value, f"a number from {low:g} to {high:g}")
+        raise _bad_answer(name, value, f"a number from {low:g} to {high:g}")
     return float(value)
 
 
-def _wrong(name: str, value: Any, wanted: str) -> GuestError:
+def _bad_answer(name: str, value: Any, expected: str) -> GuestError:
     return GuestError(
-        f"the guest answered {name} = {clean(repr(value), 80)} where {wanted} must be"
+        f"the guest answered {name} = {clean(repr(value), 80)} where {expected} must be"
     )

@@ -40,15 +40,15 @@ def echo(
         while time.monotonic() < deadline:
             sequence += 1
             request = _request(sequence, packet_bytes)
-            started = time.monotonic()
+            sent_s = time.monotonic()
             try:
                 sender.sendto(request, (destination, 0))
             except OSError as error:
                 raise NetworkError(
                     f"a packet of {packet_bytes} bytes to {destination} cannot be sent: {error}"
                 ) from error
-            if _reply_arrived(sender, sequence, len(request), min(deadline, started + 0.5)):
-                return time.monotonic() - started
+            if _await_reply(sender, sequence, len(request), min(deadline, sent_s + 0.5)):
+                return time.monotonic() - sent_s
     raise NetworkError(
         f"no reply from {destination} to a packet of {packet_bytes} bytes within {timeout_s:g} s",
         hint="a hop or the guest's interface does not carry this MTU, or the guest has ended",
@@ -70,18 +70,18 @@ def ping_pong_s(
     """
     sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DONT))
     with sender:
-        started = time.monotonic()
+        start_s = time.monotonic()
         for sequence in range(1, count + 1):
             request = _request(sequence, payload_bytes + _IP_HEADER + _ICMP_HEADER)
             try:
                 sender.sendto(request, (destination, 0))
             except OSError as error:
                 raise NetworkError(f"a message to {destination} cannot be sent: {error}") from error
-            if not _reply_arrived(sender, sequence, len(request), time.monotonic() + timeout_s):
+            if not _await_reply(sender, sequence, len(request), time.monotonic() + timeout_s):
                 raise NetworkError(
                     f"no reply from {destination} to {payload_bytes} bytes within {timeout_s:g} s"
                 )
-        return (time.monotonic() - started) / count
+        return (time.monotonic() - start_s) / count
 
 
 def _raw_socket(discovery: int) -> socket.socket:
@@ -98,9 +98,9 @@ def _request(sequence: int, packet_bytes: int) -> bytes:
     return struct.pack("!BBHHH", _ECHO_REQUEST, 0, sum_, identity, sequence) + payload
 
 
-def _reply_arrived(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:
-    while (left := deadline - time.monotonic()) > 0:
-        sender.settimeout(left)
+def _await_reply(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:
+    while (remaining_s := deadline - time.monotonic()) > 0:
+        sender.settimeout(remaining_s)
         try:
             packet = sender.recv(1 << 17)
         except TimeoutError:

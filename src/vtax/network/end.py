@@ -147,7 +147,7 @@ class NetworkEnd:
 
     def _configure(self, guest: Namespace) -> None:
         """Set up the namespace of a guest whose interfaces are there."""
-        for key, value in self._kernel_settings(shared=True).items():
+        for key, value in self._kernel_settings(shares_kernel=True).items():
             guest.set(key, value)
         commands = ["link set dev lo up"]
         for interface in self.interfaces:
@@ -210,7 +210,9 @@ class NetworkEnd:
             batch.append(f"link set dev {interface.name} mtu {interface.mtu}")
             batch += address_lines(interface, self._requested)
         names = [f"{interface.mac}/{interface.name}" for interface in self.interfaces]
-        settings = [f"{key}={value}" for key, value in self._kernel_settings(shared=False).items()]
+        settings = [
+            f"{key}={value}" for key, value in self._kernel_settings(shares_kernel=False).items()
+        ]
         arguments = ["\n".join(batch), "\n".join(settings), *names]
         commands: list[Sequence[str]] = [["sh", "-c", _CONFIGURE, "vtax", *arguments]]
         if not all(interface.offloads for interface in self.interfaces):
@@ -287,7 +289,7 @@ class NetworkEnd:
             raise NetworkError(f"the end {self.role} was plugged before its topology was built")
         return self._settings
 
-    def _kernel_settings(self, *, shared: bool) -> dict[str, str]:
+    def _kernel_settings(self, *, shares_kernel: bool) -> dict[str, str]:
         """Return settings below /proc/sys/net that must be equal in every guest.
 
         A namespace has its own forwarding; a guest with a kernel of its own is also given the host's limits of socket
@@ -297,7 +299,7 @@ class NetworkEnd:
         settings = {}
         if self.forwards:
             settings = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
-        if shared:
+        if shares_kernel:
             return settings
         for key in _BUFFER_SETTINGS:
             path = Path("/proc/sys/net", key)
@@ -313,13 +315,13 @@ class NetworkEnd:
         """
         restores_ipv6 = settings.carries_ipv6 and not before.carries_ipv6
         changes_routes = settings.congestion != before.congestion
-        changed = []
+        commands = []
         for interface in self.interfaces:
             for line in address_lines(interface, settings):
                 is_route = line.startswith("route replace")
                 if (restores_ipv6 and ":" in line) or (changes_routes and is_route):
-                    changed.append(line)
-        return changed
+                    commands.append(line)
+        return commands
 
     def _offload_commands(self, on: bool) -> list[Sequence[str]]:
         words = " ".join(offload_words(OFFLOADS, on))

@@ -86,20 +86,20 @@ class Hop:
 
     def _shape_entry(self, settings: LinkSettings) -> None:
         """Put a veth pair between port and bridge, and shape its way to the bridge; remove it without shaping."""
-        near, far = self._entry, f"f-{self.interface}"[:15]
+        entry, entry_peer = self._entry, f"f-{self.interface}"[:15]
         self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "ingress"], check=False)
-        self.namespace.run(["ip", "link", "del", near], check=False)
+        self.namespace.run(["ip", "link", "del", entry], check=False)
         if not is_shaped(settings):
             self.namespace.ip(f"link set dev {self.interface} master {self.limits_entry}")
             return
         self.namespace.ip(
             f"link set dev {self.interface} nomaster",
-            f"link add name {near} mtu {settings.mtu} type veth peer name {far} mtu {settings.mtu}",
-            f"link set dev {near} up",
-            f"link set dev {far} master {self.limits_entry} up",
+            f"link add name {entry} mtu {settings.mtu} type veth peer name {entry_peer} mtu {settings.mtu}",
+            f"link set dev {entry} up",
+            f"link set dev {entry_peer} master {self.limits_entry} up",
         )
-        self.namespace.redirect(self.interface, near)
-        self._queue(near, settings)
+        self.namespace.redirect(self.interface, entry)
+        self._queue(entry, settings)
 
     @property
     def _entry(self) -> str:
@@ -119,8 +119,8 @@ class Hop:
             interfaces.append(self._entry)
         directions = []
         for name in interfaces:
-            shown = self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"])
-            directions.append(read_queueing(shown.stdout))
+            listing = self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"])
+            directions.append(read_queueing(listing.stdout))
         return directions
 
 

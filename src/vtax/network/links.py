@@ -179,12 +179,12 @@ class Links:
         """
         settings = link.model_copy(update=self._forced)
         before = self.settings
-        left: dict[str, list[Sequence[str]]] = {}
+        guest_commands: dict[str, list[Sequence[str]]] = {}
         if settings == before and self._verified:
-            return left
-        changed = set(settings.structure()) ^ set(before.structure())
-        if changed:
-            names = ", ".join(dict(changed))
+            return guest_commands
+        structure = set(settings.structure()) ^ set(before.structure())
+        if structure:
+            names = ", ".join(dict(structure))
             raise NetworkError(f"{names} cannot change while guests live; build the topology anew")
         self.settings, self._verified = settings, False
         for hop in self.hops:
@@ -193,13 +193,13 @@ class Links:
             end.readdress(settings, before)
             for argv in end.change_commands(settings, before):
                 if end.execute is None:
-                    left.setdefault(end.role, []).append(argv)
+                    guest_commands.setdefault(end.role, []).append(argv)
                 else:
                     _change(end, argv)
-        if not left:
+        if not guest_commands:
             self.verify()
             self.read_back()
-        return left
+        return guest_commands
 
     def verify(self) -> None:
         """Send a full-size packet that may not be fragmented along every flow. Raises NetworkError."""
@@ -212,10 +212,23 @@ class Links:
             elif client.stack is not None:
                 echo(client.stack, flow.server_address, self.settings.mtu, timeout_s=timeout_s)
             elif client.execute is not None:
-                whole = ["-M", "do"] if client.has_taps else []  # a stack in user space ignores it
+                no_fragments = (
+                    ["-M", "do"] if client.has_taps else []
+                )  # a stack in user space ignores it
                 size = str(self.settings.mtu - 28)
                 client.execute(
-                    ["ping", "-q", "-c", "1", "-W", "20", *whole, "-s", size, flow.server_address]
+                    [
+                        "ping",
+                        "-q",
+                        "-c",
+                        "1",
+                        "-W",
+                        "20",
+                        *no_fragments,
+                        "-s",
+                        size,
+                        flow.server_address,
+                    ]
                 )
         self._verified = True
 
@@ -339,17 +352,21 @@ class Links:
         self.lab.close()
 
 
-def _add_there(sums: Mapping[str, float], there: Mapping[str, float]) -> dict[str, float]:
+def _add_there(
+    sums: Mapping[str, float], machine_counters: Mapping[str, float]
+) -> dict[str, float]:
     """Return counters of the other machine: each hop by its name behind `there.`, and the sums of both machines."""
-    counters = {f"there.{name}": value for name, value in there.items() if name.count(".") > 1}
+    counters = {
+        f"there.{name}": value for name, value in machine_counters.items() if name.count(".") > 1
+    }
     for name, value in sums.items():
-        counters[name] = value + there[name]
+        counters[name] = value + machine_counters[name]
     return counters
 
 
 def _bytes_at(name: str, counters: Mapping[str, float]) -> float:
-    received, sent = table.RX_BYTES.of(name), table.TX_BYTES.of(name)
-    return counters.get(received, 0.0) + counters.get(sent, 0.0)
+    rx_name, tx_name = table.RX_BYTES.of(name), table.TX_BYTES.of(name)
+    return counters.get(rx_name, 0.0) + counters.get(tx_name, 0.0)
 
 
 def drops(hops: Sequence[Hop], counters: Mapping[str, float]) -> float:
@@ -358,17 +375,17 @@ def drops(hops: Sequence[Hop], counters: Mapping[str, float]) -> float:
     A veth counts a packet that its other end drops at both ends: as a drop in sending and as one in receiving. Of the
     two ends of a veth pair the higher count holds, in each direction.
     """
-    received: dict[str, float] = {}
-    sent: dict[str, float] = {}
+    rx_by_pair: dict[str, float] = {}
+    tx_by_pair: dict[str, float] = {}
     for hop in hops:
         rx_drops = sum(counters[counter.of(hop.name)] for counter in table.RX_DROPPED)
         tx_drops = sum(counters[counter.of(hop.name)] for counter in table.TX_DROPPED)
         pair = hop.veth_pair or hop.name
-        if pair in received:  # the other end: what it receives, the first end has sent
+        if pair in rx_by_pair:  # the other end: what it receives, the first end has sent
             rx_drops, tx_drops = tx_drops, rx_drops
-        received[pair] = max(received.get(pair, 0.0), rx_drops)
-        sent[pair] = max(sent.get(pair, 0.0), tx_drops)
-    return sum(received.values()) + sum(sent.values())
+        rx_by_pair[pair] = max(rx_by_pair.get(pair, 0.0), rx_drops)
+        tx_by_pair[pair] = max(tx_by_pair.get(pair, 0.0), tx_drops)
+    return sum(rx_by_pair.values()) + sum(tx_by_pair.values())
 
 
 def _run_here(argv: Sequence[str]) -> str:

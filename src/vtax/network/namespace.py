@@ -97,11 +97,11 @@ class Namespace:
             )
         except CommandFailed as error:
             line = error.what.rpartition("Command failed -:")[2].strip()
-            refused = "; ".join(commands)
+            place = "; ".join(commands)
             if line.isdigit() and 0 < int(line) <= len(commands):
-                refused = f"ip {commands[int(line) - 1]}"
+                place = f"ip {commands[int(line) - 1]}"
             raise NetworkError(
-                f"the kernel refused a link of the lab: {error.what}", where=refused
+                f"the kernel refused a link of the lab: {error.what}", where=place
             ) from error
 
     def suppress_background_traffic(self) -> None:

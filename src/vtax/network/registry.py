@@ -32,17 +32,18 @@ def foreign() -> Mapping[str, Origin]:
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the image must hold beyond the usual for these topologies; unknown ones are left out."""
-    known = [topologies()[name] for name in dict.fromkeys(names) if name in topologies()]
-    return tuple(package for topology in known for package in topology.packages)
+    registered = [topologies()[name] for name in dict.fromkeys(names) if name in topologies()]
+    return tuple(package for topology in registered for package in topology.packages)
 
 
 def get(name: str) -> Topology[LinkSettings]:
     """Return the topology of a name. Raises BadInput with the nearest names."""
     if name in topologies():
         return topologies()[name]
-    near = get_close_matches(name, topologies(), 3)
+    suggestions = get_close_matches(name, topologies(), 3)
     raise BadInput(
-        f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        f"there is no topology {name!r}"
+        + (f"; did you mean {', '.join(suggestions)}?" if suggestions else ""),
         hint=f"known: {', '.join(sorted(topologies()))}",
     )
 

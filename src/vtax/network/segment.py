@@ -149,21 +149,21 @@ class VethSegment:
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
         self.hops: list[Hop] = []
-        self._waiting: str | None = None
+        self._first_port: str | None = None
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """Attach the first end, or the second one."""
         port = port_name(role, interface)
-        waiting = self._waiting
-        if waiting is not None and not self._is_tap(waiting):
+        first_port = self._first_port
+        if first_port is not None and not self._is_tap(first_port):
             self.namespace.ip(
-                f"link set dev {waiting} down",
-                f"link set dev {waiting} mtu {interface.mtu} address {interface.mac}",
-                f"link set dev {waiting} netns {guest.path} name {interface.name}",
+                f"link set dev {first_port} down",
+                f"link set dev {first_port} mtu {interface.mtu} address {interface.mac}",
+                f"link set dev {first_port} netns {guest.path} name {interface.name}",
             )
-            hops = [hop for hop in self.hops if hop.interface != waiting or hop.role]
+            hops = [hop for hop in self.hops if hop.interface != first_port or hop.role]
             self.hops = [replace(hop, limits=True) for hop in hops]
-            self.hops.append(guest_hop(role, interface, guest, waiting, limits=True))
+            self.hops.append(guest_hop(role, interface, guest, first_port, limits=True))
             return
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self.hops += [
@@ -187,10 +187,10 @@ class VethSegment:
         raise no_uplink(nic)
 
     def _redirect(self, port: str) -> None:
-        if self._waiting is None:
-            self._waiting = port
+        if self._first_port is None:
+            self._first_port = port
         else:
-            self.namespace.redirect(self._waiting, port)
+            self.namespace.redirect(self._first_port, port)
 
     def _is_tap(self, port: str) -> bool:
         return any(hop.interface == port and hop.kind in ("tap", "netback") for hop in self.hops)

@@ -124,9 +124,9 @@ class LinkSettings(BaseModel):
 
 def check_congestion(settings: LinkSettings) -> None:
     """Raise BadInput for a congestion control that this host's kernel does not have: native ends must have it."""
-    known = _CONGESTION.read_text().split() if _CONGESTION.exists() else [settings.congestion]
-    if settings.congestion not in known:
+    controls = _CONGESTION.read_text().split() if _CONGESTION.exists() else [settings.congestion]
+    if settings.congestion not in controls:
         raise BadInput(
             f"link setting congestion: this host's kernel has no {settings.congestion!r}",
-            hint=f"it has {', '.join(sorted(known))}; modprobe tcp_NAME loads another if there is one",
+            hint=f"it has {', '.join(sorted(controls))}; modprobe tcp_NAME loads another if there is one",
         )

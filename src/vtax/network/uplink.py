@@ -55,13 +55,13 @@ def check_usable(
         raise BadInput(
             f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface"
         )
-    used = []
+    addresses = []
     for address in link.get("addr_info", ()):
         if address.get("scope") not in _SCOPES_OF_NOBODY:
-            used.append(address["local"])
+            addresses.append(address["local"])
     use = ""
-    if used:
-        use = f"has the address {used[0]}"
+    if addresses:
+        use = f"has the address {addresses[0]}"
     elif "master" in link:
         use = f"belongs to {link['master']}"
     if use:
@@ -77,11 +77,11 @@ def check_usable(
         )
 
 
-def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) -> None:
+def attach_uplink(lab: Lab, namespace: Namespace, nic: str, port: str, mtu: int) -> None:
     """Make an interface of this host appear as a port, up, in a namespace of the lab.
 
     lab: closes it again.
-    inside: the namespace.
+    namespace: of the lab.
     nic: the interface.
     port: the name of the macvlan that carries what the interface does.
     mtu: of both.
@@ -102,9 +102,9 @@ def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) ->
     )
     run([*set_link, str(mtu), "up"])
     command = ["ip", "link", "add", "link", nic, "name", port, "mtu", str(mtu)]
-    run([*command, "netns", str(inside.path), "type", "macvlan", "mode", "passthru"])
-    lab.before_close(lambda: _remove_port(inside, port))
-    inside.ip(f"link set dev {port} up")
+    run([*command, "netns", str(namespace.path), "type", "macvlan", "mode", "passthru"])
+    lab.before_close(lambda: _remove_port(namespace, port))
+    namespace.ip(f"link set dev {port} up")
 
 
 def nic_rate_mbit_s(execute: Callable[[Sequence[str]], str], name: str) -> float | None:
@@ -115,11 +115,11 @@ def nic_rate_mbit_s(execute: Callable[[Sequence[str]], str], name: str) -> float
     execute: runs a command in the network namespace of the interface.
     name: of the interface.
     """
-    reported = execute(["sh", "-c", _SPEED, "vtax", name]).strip()
-    return float(reported) if reported.isdigit() and int(reported) > 0 else None
+    speed = execute(["sh", "-c", _SPEED, "vtax", name]).strip()
+    return float(speed) if speed.isdigit() and int(speed) > 0 else None
 
 
-def _remove_port(inside: Namespace, port: str) -> None:
+def _remove_port(namespace: Namespace, port: str) -> None:
     """Remove a port: first from its bridge, while it is up, since only then the kernel resets `allmulti` of the nic."""
     for words in (("set", "dev", port, "nomaster"), ("delete", "dev", port)):
-        inside.run(["ip", "link", *words], check=False)
+        namespace.run(["ip", "link", *words], check=False)

@@ -56,11 +56,11 @@ def has_netem() -> bool:
 
 def check_wire(settings: LinkSettings) -> None:
     """Raise BadInput for link settings that need netem where this host's kernel lacks it."""
-    wanted = [name for name in _SHAPED[1:] if getattr(settings, name)]
-    if wanted and not has_netem():
+    netem_settings = [name for name in _SHAPED[1:] if getattr(settings, name)]
+    if netem_settings and not has_netem():
         raise BadInput(
-            f"link setting {wanted[0]}: this host's kernel has no module {MODULE} (netem)",
-            hint=f"take {' and '.join(wanted)} out, or boot a kernel with {MODULE}; those of Debian have it",
+            f"link setting {netem_settings[0]}: this host's kernel has no module {MODULE} (netem)",
+            hint=f"take {' and '.join(netem_settings)} out, or boot a kernel with {MODULE}; those of Debian have it",
         )
 
 
@@ -180,7 +180,10 @@ def transactions_per_s(
     request, response: bytes of payload.
     is_datagram: whether it is by UDP, rather than by TCP with time stamps.
     """
-    sizes = (_bytes_on_wire(each, mtu, is_datagram=is_datagram) for each in (request, response))
+    sizes = (
+        _bytes_on_wire(payload_bytes, mtu, is_datagram=is_datagram)
+        for payload_bytes in (request, response)
+    )
     return rate_mbit_s * 1e6 / 8 / sum(sizes)
 
 

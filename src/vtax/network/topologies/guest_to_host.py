@@ -65,7 +65,7 @@ class HostSegment:
 
     @property
     def hops(self) -> Sequence[Hop]:
-        """See Segment.hops. There are none before the first end is plugged."""
+        """Return its hops; there are none before the first end is plugged."""
         return self._made.hops if self._made else []
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
@@ -104,7 +104,7 @@ class HostSegment:
         return self._bridge.plug_tap(role, interface, queues, device)
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
-        """See Segment.plug_uplink: a port of the host's bridge."""
+        """Make an interface of the host a port of the host's bridge."""
         self._bridge.plug_uplink(port, nic, limits=limits)
 
 
@@ -114,12 +114,12 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     by_engine = settings.attachment == "own-nat"
     network = HostSegment(lab, translates=is_translated)
     if is_translated:
-        outside = address(translation.OUTER, _PEER)
-        own = make_interface(0, translation.INNER, translation.GATEWAY, settings)
-        peer_interface = replace(own, addresses=(*own.addresses, f"{outside}/24"))
+        peer_address = address(translation.OUTER, _PEER)
+        gateway = make_interface(0, translation.INNER, translation.GATEWAY, settings)
+        peer_interface = replace(gateway, addresses=(*gateway.addresses, f"{peer_address}/24"))
         interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
     else:
-        outside = address(0, _PEER)
+        peer_address = address(0, _PEER)
         peer_interface = make_interface(0, 0, _PEER, settings)
         interfaces = [
             make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)
@@ -129,7 +129,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
         for number, interface in enumerate(interfaces)
     ]
-    flows = [Flow(guest.role, "peer", guest.address(), outside, by_engine) for guest in guests]
+    flows = [Flow(guest.role, "peer", guest.address(), peer_address, by_engine) for guest in guests]
     return Links(lab, settings, [peer, *guests], flows)
 
 

@@ -53,16 +53,16 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     networks = [segment(namespace, number, settings) for number in range(2 * lab.guests)]
     generators, receivers, routers = [], [], []
     for n in range(lab.guests):
-        left, right = sides(n)
-        generator = make_interface(n, left, _END, settings, through(left))
-        receiver = make_interface(n, right, _END, settings, through(right))
-        own = [
-            (make_interface(0, left, _ROUTER, settings), networks[left]),
-            (make_interface(1, right, _ROUTER, settings), networks[right]),
+        left_network, right_network = sides(n)
+        generator = make_interface(n, left_network, _END, settings, through(left_network))
+        receiver = make_interface(n, right_network, _END, settings, through(right_network))
+        plugs = [
+            (make_interface(0, left_network, _ROUTER, settings), networks[left_network]),
+            (make_interface(1, right_network, _ROUTER, settings), networks[right_network]),
         ]
-        generators.append((generator, networks[left]))
-        receivers.append((receiver, networks[right]))
-        routers.append(NetworkEnd(numbered("guest", n), own, under_test=True, forwards=True))
+        generators.append((generator, networks[left_network]))
+        receivers.append((receiver, networks[right_network]))
+        routers.append(NetworkEnd(numbered("guest", n), plugs, under_test=True, forwards=True))
     generator_end = NetworkEnd("generator", generators, under_test=False)
     receiver_end = NetworkEnd("receiver", receivers, under_test=False)
     flows = [

@@ -105,9 +105,9 @@ class _Plane:
     def move(self) -> tuple[str, float]:
         """Make the other guest the controller. Returns its role, and the seconds until it was connected."""
         self._controller = 1 - self._controller
-        to, started = self.guests[self._controller], time.monotonic()
-        self._control_by(to.address())
-        return to.role, time.monotonic() - started
+        controller, start_s = self.guests[self._controller], time.monotonic()
+        self._control_by(controller.address())
+        return controller.role, time.monotonic() - start_s
 
     def _starter(self, own_address: str) -> Callable[[Execute], None]:
         """Return what starts a controller in a guest.
@@ -129,12 +129,12 @@ class _Plane:
 
 def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
     """Make a switch between generator and receiver, with a bridge and a network to the controller for each guest."""
-    forced = {"offloads": False} if userspace() else {}
-    settings = settings.model_copy(update=forced)
+    forced_settings = {"offloads": False} if userspace() else {}
+    settings = settings.model_copy(update=forced_settings)
     switch = Switch(lab, lab.namespace("lab"))
     planes = [_Plane(lab, switch, number, settings) for number in range(lab.guests)]
     ends = [
-        _native(role, side, switch, planes, settings)
+        _native_end(role, side, switch, planes, settings)
         for side, role in enumerate(("generator", "receiver"))
     ]
     for number, plane in enumerate(planes):
@@ -147,56 +147,56 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
             Flow("generator", "receiver", ends[0].address(n), ends[1].address(n))
             for n in range(lab.guests)
         ],
-        notes=[Note("switch-in-user-space" if forced else "switch-in-kernel")],
-        forced=forced,
+        notes=[Note("switch-in-user-space" if forced_settings else "switch-in-kernel")],
+        forced=forced_settings,
         more_counters=lambda: _counters(switch, planes),
-        meanwhile=lambda: _moving(planes, settings.move_after_s),
+        meanwhile=lambda: _move_controllers(planes, settings.move_after_s),
     )
 
 
-def _native(
+def _native_end(
     role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings
 ) -> NetworkEnd:
     """Make the end on one side of every plane: port 1 or 2 of each bridge."""
     interfaces = []
     for number, plane in enumerate(planes):
-        here, other = plane.networks[side], plane.networks[1 - side]
-        route = (f"{address(other, 0)}/24", address(here, _GATEWAY))
+        network, far_network = plane.networks[side], plane.networks[1 - side]
+        route = (f"{address(far_network, 0)}/24", address(network, _GATEWAY))
         segment = SwitchSegment(switch, plane.bridge, number=side + 1)
-        interfaces.append((make_interface(number, here, _END, settings, (route,)), segment))
+        interfaces.append((make_interface(number, network, _END, settings, (route,)), segment))
     return NetworkEnd(role, interfaces, under_test=False)
 
 
 @contextmanager
-def _moving(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]]:
+def _move_controllers(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]]:
     """Move the control of every plane once, so many seconds into the block; 0: never.
 
     Afterwards the given settings have `controller_moves`. Raises NetworkError when the block ended before, and what
     moving raises.
     """
-    found: dict[str, Any] = {}
+    effective: dict[str, Any] = {}
     if not after_s:
-        yield found
+        yield effective
         return
-    started, errors = time.monotonic(), list[VtaxError]()
+    start_s, errors = time.monotonic(), list[VtaxError]()
 
     def move() -> None:
         time.sleep(after_s)
-        at_s = time.monotonic() - started
+        at_s = time.monotonic() - start_s
         try:
-            moved = [plane.move() for plane in planes]
+            moves = [plane.move() for plane in planes]
         except VtaxError as error:
             errors.append(error)
         else:
-            found["controller_moves"] = [
+            effective["controller_moves"] = [
                 {"to": role, "after_s": at_s, "connected_after_s": connected_s}
-                for role, connected_s in moved
+                for role, connected_s in moves
             ]
 
     mover = Thread(target=move, name="vtax-controller-move")
     mover.start()
     try:
-        yield found
+        yield effective
         was_late = mover.is_alive()
     finally:
         mover.join()

@@ -55,19 +55,19 @@ class VlanPairsSettings(LinkSettings):
 
 def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
     """Make the trunks, and a network for every pair."""
-    forced = {"offloads": False} if userspace() else {}
-    settings = settings.model_copy(update=forced)
+    forced_settings = {"offloads": False} if userspace() else {}
+    settings = settings.model_copy(update=forced_settings)
     switch = Switch(lab, lab.namespace("lab"))
     switch.add_bridge(_LEFT)
     hops, trunks = [], []
     if settings.peer:
         trunks = [
-            SwitchSegment(switch, _LEFT, vlans=settings.vlans(each))
-            for each in range(settings.trunks)
+            SwitchSegment(switch, _LEFT, vlans=settings.vlans(trunk))
+            for trunk in range(settings.trunks)
         ]
     else:
         switch.add_bridge(_RIGHT)
-        hops = [hop for each in range(settings.trunks) for hop in _trunk(switch, each, settings)]
+        hops = [hop for trunk in range(settings.trunks) for hop in _trunk(switch, trunk, settings)]
     ends, flows = [], []
     for pair in range(settings.pairs):
         peer = _end(
@@ -81,8 +81,8 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
         settings,
         ends,
         flows,
-        notes=[Note("switch-in-user-space" if forced else "switch-in-kernel")],
-        forced=forced,
+        notes=[Note("switch-in-user-space" if forced_settings else "switch-in-kernel")],
+        forced=forced_settings,
         more_hops=hops,
         more_counters=lambda: {SWITCH_CPU.name: switch.cpu_s()},
         trunks=trunks,
@@ -91,15 +91,16 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
 
 def wire_there(lab: Lab, settings: VlanPairsSettings) -> Links:
     """Make the right side: the other ends of the trunks, and the serving guest of every pair."""
-    forced = {"offloads": False} if userspace() else {}
-    settings = settings.model_copy(update=forced)
+    forced_settings = {"offloads": False} if userspace() else {}
+    settings = settings.model_copy(update=forced_settings)
     switch = Switch(lab, lab.namespace("lab"))
     switch.add_bridge(_RIGHT)
     ends = [_end(switch, "peer", pair, settings) for pair in range(settings.pairs)]
     trunks = [
-        SwitchSegment(switch, _RIGHT, vlans=settings.vlans(each)) for each in range(settings.trunks)
+        SwitchSegment(switch, _RIGHT, vlans=settings.vlans(trunk))
+        for trunk in range(settings.trunks)
     ]
-    return Links(lab, settings, ends, [], forced=forced, trunks=trunks)
+    return Links(lab, settings, ends, [], forced=forced_settings, trunks=trunks)
 
 
 def _trunk(switch: Switch, number: int, settings: VlanPairsSettings) -> list[Hop]:
