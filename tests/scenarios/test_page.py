@@ -463,7 +463,7 @@ def test_the_worker_and_the_live_page_only_read(filled, tmp_path, monkeypatch):
     monkeypatch.setattr(
         worker, "MOST_RESIDENT", 1 << 40
     )  # this process, which is no worker, may hold more
-    monkeypatch.setattr(live_state, "_stored", write)
+    monkeypatch.setattr(live_state, "_read_state", write)
     place = filled.root / "store.sqlite"
     with pytest.raises(OperationalError, match="readonly"):
         worker.make(worker.Task("result", place, ("tour-1",)), tmp_path / "result", False)

@@ -26,49 +26,49 @@ DAEMON = "daemon"
 MIN_BYTES = 1e6  # below, a quotient is of a tool's control connection alone
 
 
-def carried(counted: Counted, cpu_s: float | None) -> tuple[float | None, float]:
+def carried(counters: Counted, cpu_s: float | None) -> tuple[float | None, float]:
     """Return CPU seconds and bytes of what carried the traffic. cpu_s: of the guests under test with their layers.
 
     Where a switch of the lab carries what a guest decides on, its CPU and its bytes, in and out, belong to them.
     """
-    moved = counted.get((LINK, UNDER_TEST_BYTES.name), 0.0)
-    switched = counted.get((LINK, SWITCHED_BYTES.name))
-    if switched is None:
-        return cpu_s, moved
+    moved_bytes = counters.get((LINK, UNDER_TEST_BYTES.name), 0.0)
+    switched_bytes = counters.get((LINK, SWITCHED_BYTES.name))
+    if switched_bytes is None:
+        return cpu_s, moved_bytes
     if cpu_s is not None:
-        cpu_s += counted.get((LINK, SWITCH_CPU.name), 0.0)
-    return cpu_s, moved + 2 * switched
+        cpu_s += counters.get((LINK, SWITCH_CPU.name), 0.0)
+    return cpu_s, moved_bytes + 2 * switched_bytes
 
 
-def under_test_cpu_s(counted: Counted) -> float | None:
+def under_test_cpu_s(counters: Counted) -> float | None:
     """Return CPU seconds of the guests under test with their layers; None when the host could not count one of them."""
-    return counted.get((LAYER, UNDER_TEST_CPU.name))
+    return counters.get((LAYER, UNDER_TEST_CPU.name))
 
 
-def per_gigabyte(cpu_s: float | None, moved: float) -> float | None:
+def per_gigabyte(cpu_s: float | None, moved_bytes: float) -> float | None:
     """Return CPU seconds for 10^9 bytes; None when either is not known well enough."""
-    return None if cpu_s is None or moved < MIN_BYTES else cpu_s / (moved / 1e9)
+    return None if cpu_s is None or moved_bytes < MIN_BYTES else cpu_s / (moved_bytes / 1e9)
 
 
-def host_cpu_s(counted: Counted) -> float | None:
+def host_cpu_s(counters: Counted) -> float | None:
     """Return CPU seconds of all guests under test and their layers, a daemon that serves them included.
 
     None when the host could not count one of them. Neighbours, peers and the lab are left out.
     """
-    cpu_s = under_test_cpu_s(counted)
+    cpu_s = under_test_cpu_s(counters)
     if cpu_s is None:
-        cpu_s = counted.get((LAYER, HOST_CPU.name))
+        cpu_s = counters.get((LAYER, HOST_CPU.name))
     if cpu_s is None:
         return None
-    for (place, name), value in counted.items():
+    for (place, name), value in counters.items():
         if name == HOST_CPU.name and _is_guest(place):
             cpu_s += value
-    return cpu_s + counted.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
+    return cpu_s + counters.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
 
 
-def energy_j(counted: Counted) -> float | None:
+def energy_j(counters: Counted) -> float | None:
     """Return joules of the host's processors, all that ran on them; None where they are not counted."""
-    return counted.get((HOST, ENERGY["package"].name))
+    return counters.get((HOST, ENERGY["package"].name))
 
 
 def _is_guest(place: str) -> bool:

@@ -34,23 +34,26 @@ _DOMAINS_ALONE = 0  # flags of xenstat_get_node: no virtual CPUs, interfaces, di
 
 def cpu_s() -> Mapping[str, float]:
     """Return CPU seconds of every domain since its start, by name; empty where this is no dom0, or has no libxenstat."""
-    opened = _open(Path("/"))
-    return {} if isinstance(opened, str) else opened.cpu_s()
+    library = _open(Path("/"))
+    return {} if isinstance(library, str) else library.cpu_s()
 
 
 def read() -> dict[str, float]:
     """Return counters by the names of counters.table: of dom0, and of all other domains."""
-    spent = cpu_s()
-    if not spent:
+    cpu_s_by_domain = cpu_s()
+    if not cpu_s_by_domain:
         return {}
-    dom0_s = spent.get(DOM0, 0.0)
-    return {table.DOM0_CPU.name: dom0_s, table.DOMAINS_CPU.name: sum(spent.values()) - dom0_s}
+    dom0_s = cpu_s_by_domain.get(DOM0, 0.0)
+    return {
+        table.DOM0_CPU.name: dom0_s,
+        table.DOMAINS_CPU.name: sum(cpu_s_by_domain.values()) - dom0_s,
+    }
 
 
 def reason_unavailable(root: Path) -> str:
     """Return why this dom0 does not count its domains; empty where it does, and on hosts that are no dom0."""
-    opened = _open(root)
-    return opened if isinstance(opened, str) else ""
+    library = _open(root)
+    return library if isinstance(library, str) else ""
 
 
 class _Library:
@@ -60,8 +63,8 @@ class _Library:
         """Load it. Raises OSError when the library cannot be loaded, or the hypervisor does not answer it."""
         self._library = ctypes.CDLL(name)
         for function, (result, arguments) in _FUNCTIONS.items():
-            found = getattr(self._library, function)
-            found.restype, found.argtypes = result, arguments
+            symbol = getattr(self._library, function)
+            symbol.restype, symbol.argtypes = result, arguments
         self._handle = self._library.xenstat_init()
         if not self._handle:
             raise OSError("the hypervisor does not answer libxenstat")

@@ -54,13 +54,13 @@ def reason_unavailable(root: Path = Path("/")) -> str:
 
 
 def _zones(root: Path) -> dict[Path, tuple[table.Counter, int]]:
-    found = {}
+    counter_by_file = {}
     for zone in sorted((root / ZONES).glob("intel-rapl:*")):
         name, largest = _text(zone / "name"), _number(zone / "max_energy_range_uj")
         counter = table.ENERGY.get(name.partition("-")[0])
         if counter is not None:
-            found[zone / "energy_uj"] = (counter, largest or 0)
-    return found
+            counter_by_file[zone / "energy_uj"] = (counter, largest or 0)
+    return counter_by_file
 
 
 def _number(path: Path) -> int | None:

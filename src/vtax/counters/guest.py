@@ -180,8 +180,8 @@ def _snmp(text: str) -> Iterator[tuple[str, float]]:
     """Yield counters of pairs of lines, names and values, each starting with the protocol (RFC 1213 names)."""
     for heading, values in pairwise(text.splitlines()):
         protocol, _, names = heading.partition(":")
-        same, _, words = values.partition(":")
-        if protocol != same:
+        value_protocol, _, words = values.partition(":")
+        if protocol != value_protocol:
             continue
         for name, word in zip(names.split(), words.split(), strict=False):
             if (protocol, name) in table.SNMP:

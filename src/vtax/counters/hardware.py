@@ -63,15 +63,15 @@ class Events:
             name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()
         }
 
-    def counted(self, read: Mapping[str, Sequence[bytes]]) -> dict[str, float]:
+    def counted(self, reading: Mapping[str, Sequence[bytes]]) -> dict[str, float]:
         """Return counts of a reading, all CPUs, by the names of counters.table."""
-        found = {}
-        for name, of_cpus in read.items():
+        counts = {}
+        for name, of_cpus in reading.items():
             total = 0.0
-            for value, enabled, running in map(_COUNT.unpack, of_cpus):
-                total += value * (enabled / running) if running else 0.0
-            found[table.HARDWARE[name].name] = total
-        return found
+            for value, enabled_ns, running_ns in map(_COUNT.unpack, of_cpus):
+                total += value * (enabled_ns / running_ns) if running_ns else 0.0
+            counts[table.HARDWARE[name].name] = total
+        return counts
 
     def close(self) -> None:
         """Close all files."""
@@ -89,8 +89,8 @@ def events() -> Events:
 
 def _open_all(name: str, cpus: list[int]) -> list[int]:
     """Return a file for every CPU. Raises OSError, with none left open."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-    if most < len(_EVENTS) * len(cpus):
+    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    if max_files < len(_EVENTS) * len(cpus):
         reason = Note("too-many-files", files=len(_EVENTS) * len(cpus))
         raise OSError(errno.EMFILE, reason)
     files: list[int] = []

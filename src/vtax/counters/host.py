@@ -102,7 +102,7 @@ class HostSample:
             if counter.name in counters:
                 cpu_s[counter.name[4:-2]] = counters[counter.name]
         frequencies = reading.numbers(f"*/{FREQUENCY}")
-        throttled = reading.numbers(f"*/{THROTTLED}")
+        throttle_counts = reading.numbers(f"*/{THROTTLED}")
         return cls(
             monotonic_s=reading.monotonic_s,
             cpu_s=cpu_s,
@@ -110,17 +110,17 @@ class HostSample:
             swapped_pages=sum(counters.get(counter.name, 0.0) for counter in table.SWAP),
             memory_stall_s=counters.get(table.PRESSURE["memory", "some"].name),
             frequency_hz=1000 * sum(frequencies) / len(frequencies) if frequencies else None,
-            throttled=sum(throttled) if throttled else None,
+            throttled=sum(throttle_counts) if throttle_counts else None,
             domains_cpu_s=counters.get(table.DOMAINS_CPU.name, 0.0),
         )
 
-    def cpu_s_since(self, earlier: HostSample) -> dict[str, float]:
+    def cpu_s_since(self, before: HostSample) -> dict[str, float]:
         """Return CPU seconds by kind since another sample."""
-        spent = {}
-        for kind, before_s in earlier.cpu_s.items():
+        cpu_s_by_kind = {}
+        for kind, before_s in before.cpu_s.items():
             if kind in self.cpu_s:
-                spent[kind] = self.cpu_s[kind] - before_s
-        return spent
+                cpu_s_by_kind[kind] = self.cpu_s[kind] - before_s
+        return cpu_s_by_kind
 
 
 def host_warnings(
@@ -140,13 +140,13 @@ def _judge_samples(
 ) -> Iterator[Note]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if elapsed_s >= MIN_DURATION_S:
-        spent = after.cpu_s_since(before)
-        total_s = sum(spent.values())
-        steal = spent.get("steal", 0.0) / total_s if total_s > 0 else 0.0
+        cpu_s_by_kind = after.cpu_s_since(before)
+        total_s = sum(cpu_s_by_kind.values())
+        steal = cpu_s_by_kind.get("steal", 0.0) / total_s if total_s > 0 else 0.0
         if steal > STEAL_LIMIT:
             yield Note("host-steal", share=round(steal, 4))
         if own_cpu_s is not None:
-            busy_s = busy_cpu_s(spent)
+            busy_s = busy_cpu_s(cpu_s_by_kind)
             # a domain that ended is not counted any more
             busy_s += max(0.0, after.domains_cpu_s - before.domains_cpu_s)
             busy_s -= own_cpu_s + after.controller_cpu_s - before.controller_cpu_s
@@ -170,9 +170,9 @@ def _judge_samples(
             yield Note("host-throttled", times=round(times))
 
 
-def busy_cpu_s(spent: Mapping[str, float]) -> float:
+def busy_cpu_s(cpu_s_by_kind: Mapping[str, float]) -> float:
     """Return the CPU seconds of programs and the kernel among those by kind."""
-    return sum(spent.get(kind, 0.0) for kind in table.KINDS_OF_PROGRAMS)
+    return sum(cpu_s_by_kind.get(kind, 0.0) for kind in table.KINDS_OF_PROGRAMS)
 
 
 XEN_BELOW = "xen, this is dom0"
@@ -242,10 +242,10 @@ def hardware_id(uuid: str, serial: str) -> str:
 
     Empty where neither says anything: firmware may leave them out, and only root may read them.
     """
-    known = []
+    parts = []
     for text in (uuid, serial):
-        known.append("" if _is_placeholder(text) else text.strip().lower())
-    return _hash(" ".join(known)) if any(known) else ""
+        parts.append("" if _is_placeholder(text) else text.strip().lower())
+    return _hash(" ".join(parts)) if any(parts) else ""
 
 
 def _is_placeholder(text: str) -> bool:

@@ -24,27 +24,27 @@ LEAST_SHARE = 0.1  # of the bytes of the hop with most: others carry control, su
 FEWEST = 100  # packets that say what a trial is made of; fewer are of a tool's control connection
 
 
-def mean_packet_bytes(counted: Counted) -> dict[str, float]:
+def mean_packet_bytes(counters: Counted) -> dict[str, float]:
     """Return the mean bytes of the IP packets in the direction with more, by hop.
 
     Hops that carried less than a share of the data are left out.
     """
-    carried: dict[str, tuple[float, float]] = {}
-    for place, name in counted:
+    traffic_by_hop: dict[str, tuple[float, float]] = {}
+    for place, name in counters:
         if place != LINK or not name.endswith(RX_BYTES.of("")):
             continue
         hop = name.removesuffix(RX_BYTES.of(""))
         directions = []
         for size, packets in ((RX_BYTES, RX_PACKETS), (TX_BYTES, TX_PACKETS)):
-            size_bytes = counted.get((LINK, size.of(hop)), 0.0)
-            directions.append((size_bytes, counted.get((LINK, packets.of(hop)), 0.0)))
+            size_bytes = counters.get((LINK, size.of(hop)), 0.0)
+            directions.append((size_bytes, counters.get((LINK, packets.of(hop)), 0.0)))
         size_bytes, count = max(directions)
         if count >= FEWEST:
-            carried[hop] = size_bytes, count
-    most = max((size_bytes for size_bytes, _ in carried.values()), default=0.0)
+            traffic_by_hop[hop] = size_bytes, count
+    max_bytes = max((size_bytes for size_bytes, _ in traffic_by_hop.values()), default=0.0)
     means = {}
-    for hop, (size_bytes, count) in carried.items():
-        if size_bytes >= LEAST_SHARE * most:
+    for hop, (size_bytes, count) in traffic_by_hop.items():
+        if size_bytes >= LEAST_SHARE * max_bytes:
             means[hop] = size_bytes / count - ETHERNET_HEADER
     return means
 

@@ -44,13 +44,13 @@ class HostCheck:
 
 
 def _processors(root: Path) -> Observation | None:
-    usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
+    cpus = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
     hint = "use a host with four CPUs or more, and pin guests to some of them"
-    if usable == 1:
+    if cpus == 1:
         return Observation("bad", Note("doctor-one-cpu"), hint)
-    if usable < 4:
-        return Observation("warn", Note("doctor-few-cpus", cpus=usable), hint)
-    return Observation("ok", Note("doctor-cpus", cpus=usable))
+    if cpus < 4:
+        return Observation("warn", Note("doctor-few-cpus", cpus=cpus), hint)
+    return Observation("ok", Note("doctor-cpus", cpus=cpus))
 
 
 def _frequency_governor(root: Path) -> Observation | None:
@@ -86,15 +86,15 @@ def _core_kinds(root: Path) -> Observation | None:
     if not kinds:
         is_shown = (root / "sys/devices/system/cpu").is_dir()
         return Observation("ok", Note("doctor-one-kind")) if is_shown else None
-    usable = kinds
+    usable_kinds = kinds
     if root == Path("/"):
-        usable = kinds_of(os.sched_getaffinity(0), kinds)
-    if len(usable) < 2:
-        return Observation("ok", Note("doctor-kind-alone", name=usable[0].name))
-    observed = ", ".join(f"{kind.name} {kind.cpu_ranges}" for kind in usable)
-    cores = usable[0].cpu_ranges
+        usable_kinds = kinds_of(os.sched_getaffinity(0), kinds)
+    if len(usable_kinds) < 2:
+        return Observation("ok", Note("doctor-kind-alone", name=usable_kinds[0].name))
+    kinds_text = ", ".join(f"{kind.name} {kind.cpu_ranges}" for kind in usable_kinds)
+    cores = usable_kinds[0].cpu_ranges
     hint = f"keep vtax and its guests to cores of one kind: taskset -c {cores} vtax ..."
-    return Observation("warn", observed, hint)
+    return Observation("warn", kinds_text, hint)
 
 
 def _home_on_disk(root: Path) -> Observation | None:
@@ -105,18 +105,18 @@ def _home_on_disk(root: Path) -> Observation | None:
     if not memory:
         return Observation("ok", Note("doctor-on-a-disk"))
     hint = "set VTAX_HOME to a directory on a disk"
-    observed = Note("doctor-in-memory", home=str(home.root), memory=memory)
-    return Observation("warn", observed, hint)
+    note = Note("doctor-in-memory", home=str(home.root), memory=memory)
+    return Observation("warn", note, hint)
 
 
 def _transparent_huge_pages(root: Path) -> Observation | None:
     tunable = tunables.TRANSPARENT_HUGE_PAGES.below(root)
     if not tunable.files():
         return None
-    chosen = tunable.show()
-    if chosen == "never":
+    mode = tunable.show()
+    if mode == "never":
         return Observation("ok", "never")
-    message = Note("doctor-pages-always" if chosen == "always" else "doctor-pages-advised")
+    message = Note("doctor-pages-always" if mode == "always" else "doctor-pages-advised")
     return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -136,8 +136,8 @@ def _swap(root: Path) -> Observation | None:
     if total == 0:
         return Observation("ok", Note("doctor-none"))
     if total - free > 16 << 20:  # a low swappiness does not swap memory in
-        used = Note("doctor-swap-used", used=about_size(total - free), size=about_size(total))
-        return Observation("warn", used, "swapoff -a", False)
+        in_use = Note("doctor-swap-used", used=about_size(total - free), size=about_size(total))
+        return Observation("warn", in_use, "swapoff -a", False)
     unused = Note("doctor-swap-unused", size=about_size(total))
     if _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"]):
         return Observation("ok", unused)
@@ -190,10 +190,12 @@ def _virtual_host(root: Path) -> Observation | None:
 def _battery(root: Path) -> Observation | None:
     """Look for discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
     batteries = root.glob("sys/class/power_supply/*/status")
-    own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
-    if not own:
+    host_batteries = [
+        path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]
+    ]
+    if not host_batteries:
         return None
-    if any(_values(path, "status") == ["Discharging"] for path in own):
+    if any(_values(path, "status") == ["Discharging"] for path in host_batteries):
         return Observation("bad", Note("doctor-discharging"), "connect the power supply")
     return Observation("ok", Note("doctor-on-mains"))
 
@@ -205,8 +207,8 @@ def _throttling(root: Path) -> Observation | None:
     events = max(map(int, counts))
     if events == 0:
         return Observation("ok", Note("doctor-no-throttling"))
-    throttled = Note("doctor-throttling-events", count=events)
-    return Observation("warn", throttled, "improve cooling, or disable turbo")
+    note = Note("doctor-throttling-events", count=events)
+    return Observation("warn", note, "improve cooling, or disable turbo")
 
 
 def _counters(root: Path) -> Observation | None:
@@ -310,14 +312,14 @@ def findings(root: Path = Path("/")) -> list[Finding]:
 
 def judge_load(load: HostLoad) -> list[Finding]:
     """Return findings about the load of the host while it was sampled."""
-    busy: Severity = "ok"
+    severity: Severity = "ok"
     if load.busy_cpus / load.cpus > BUSY_BAD_SHARE:
-        busy = "bad"
+        severity = "bad"
     elif load.busy_cpus > BUSY_WARN_CPUS:
-        busy = "warn"
+        severity = "warn"
     numbers = {"found": round(load.busy_cpus, 2), "cpus": load.cpus}
     busy_cpus = Note("doctor-busy", **numbers)
-    if load.busiest and busy != "ok":
+    if load.busiest and severity != "ok":
         busy_cpus = Note("doctor-busy-with", programs=load.busiest, **numbers)
     steal: Severity = "ok"
     if load.steal > STEAL_WARN:
@@ -326,10 +328,10 @@ def judge_load(load: HostLoad) -> list[Finding]:
     return [
         Finding(
             "other load",
-            busy,
+            severity,
             busy_cpus,
             "other programs take CPU time, cache and bandwidth from the guests",
-            "" if busy == "ok" else "stop other programs while measuring",
+            "" if severity == "ok" else "stop other programs while measuring",
             False,
         ),
         Finding(

@@ -142,33 +142,33 @@ def probe_all(
         identity = identities[platform.name] = _identity(platform)
         by_driver.setdefault(platform.driver.name, {}).setdefault(identity, platform)
     total = len(set(identities.values()))
-    waiting = deque(tuple(same_driver.values()) for same_driver in by_driver.values())
-    working: dict[Connection, ForkProcess] = {}
-    known: dict[str, Probe] = {}
+    queue = deque(tuple(same_driver.values()) for same_driver in by_driver.values())
+    processes: dict[Connection, ForkProcess] = {}
+    probes: dict[str, Probe] = {}
     try:
-        while (waiting or working) and time.monotonic() < deadline:
-            while waiting and len(working) < _WORKERS:
-                working.update([_start_probes(waiting.popleft(), image)])
-            ready = wait(list(working), timeout=max(0.0, deadline - time.monotonic()))
-            for answers in [connection for connection in working if connection in ready]:
+        while (queue or processes) and time.monotonic() < deadline:
+            while queue and len(processes) < _WORKERS:
+                processes.update([_start_probes(queue.popleft(), image)])
+            ready = wait(list(processes), timeout=max(0.0, deadline - time.monotonic()))
+            for answers in [connection for connection in processes if connection in ready]:
                 try:
                     identity, probe = answers.recv()
                 except EOFError:
-                    working.pop(answers).join()
+                    processes.pop(answers).join()
                     continue
-                known[identity] = probe
-                progress(f"{len(known)} of {total} platforms")
+                probes[identity] = probe
+                progress(f"{len(probes)} of {total} platforms")
     finally:
-        unanswered = _missing_probe(bool(waiting or working), _end(working.values()))
-    return {name: known.get(identity, unanswered) for name, identity in identities.items()}
+        missing_probe = _missing_probe(bool(queue or processes), _end(processes.values()))
+    return {name: probes.get(identity, missing_probe) for name, identity in identities.items()}
 
 
-def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
-    """Return the probe of a platform without a result. left: resources that its probe leaked."""
-    if left:
-        reason = f"its probe exceeded the time limit of the examination; leaked resources: {'; '.join(left)}"
+def _missing_probe(is_late: bool, leaks: Sequence[str]) -> Probe:
+    """Return the probe of a platform without a result. leaks: resources that its probe leaked."""
+    if leaks:
+        reason = f"its probe exceeded the time limit of the examination; leaked resources: {'; '.join(leaks)}"
         return Probe(False, reason, "sudo vtax clean", is_made=False)
-    if late:
+    if is_late:
         return Probe(
             False,
             "its probe exceeded the time limit of the examination",
@@ -199,16 +199,16 @@ def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: C
 
 def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
     """Kill children that still probe and remove their resources; returns resources that could not be removed."""
-    late = list(processes)
+    children = list(processes)
     with deferred_interrupts():
-        for process in late:
+        for process in children:
             if process.pid:
                 # a process that does not lead its group yet has started no program
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()
-        return clean(Home.from_environment().journal).stays if late else ()
+        return clean(Home.from_environment().journal).stays if children else ()
 
 
 def _identity(platform: Platform) -> str:

@@ -31,8 +31,8 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
     time.sleep(seconds)
     after, programs_after = HostSample.take(), _programs()
     elapsed_s = after.monotonic_s - before.monotonic_s
-    spent = after.cpu_s_since(before)
-    others_s = busy_cpu_s(spent) - (after.controller_cpu_s - before.controller_cpu_s)
+    cpu_s_by_kind = after.cpu_s_since(before)
+    others_s = busy_cpu_s(cpu_s_by_kind) - (after.controller_cpu_s - before.controller_cpu_s)
     shares = []
     for pid, (name, cpu_s) in programs_after.items():
         if pid != os.getpid():
@@ -48,7 +48,7 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
         cpus=cpus,
         # CPU time is counted in steps of 10 ms
         busy_cpus=min(cpus, max(0.0, others_s) / elapsed_s),
-        steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
+        steal=cpu_s_by_kind.get("steal", 0.0) / (sum(cpu_s_by_kind.values()) or 1.0),
         busiest=tuple(busiest),
     )
 

@@ -72,18 +72,18 @@ def judge_packages() -> Finding:
 
 def optional() -> Iterator[Finding]:
     """Yield a finding for each of OPTIONAL: what is there, and what is missing."""
-    for name, wanted in OPTIONAL.items():
+    for name, signs_by_program in OPTIONAL.items():
         present: list[str] = []
         missing: list[str] = []
-        for program, signs in wanted.items():
+        for program, signs in signs_by_program.items():
             (present if any(map(is_present, signs)) else missing).append(program)
-        observed = Note("doctor-present-missing", names=present, others=missing)
+        note = Note("doctor-present-missing", names=present, others=missing)
         if not missing:
-            observed = Note("doctor-present", names=present)
+            note = Note("doctor-present", names=present)
         elif not present:
-            observed = Note("doctor-missing", names=missing)
+            note = Note("doctor-missing", names=missing)
         why = "options of a platform that need a missing package fail"
-        yield Finding(name, "ok" if present else "none", observed, why, "", False)
+        yield Finding(name, "ok" if present else "none", note, why, "", False)
 
 
 def is_present(sign: str) -> bool:

@@ -146,13 +146,13 @@ def packs_in(home: Home) -> list[Path]:
 
 def kept_in(home: Home) -> tuple[str, ...]:
     """Return what vtax keeps in a home for runs to come: `pack 4f1d0c77aa31`, `image 9b...`, `2 consents`."""
-    kept = [f"pack {path.name}" for path in packs_in(home)]
+    names = [f"pack {path.name}" for path in packs_in(home)]
     with suppress(BadInput):
-        kept += [f"image {image.key}" for image in list_images(home)]
+        names += [f"image {image.key}" for image in list_images(home)]
         count = len(recorded_consents(home))
         if count:
-            kept.append(format_count(count, "consent"))
-    return tuple(kept)
+            names.append(format_count(count, "consent"))
+    return tuple(names)
 
 
 def _obstacles(
@@ -178,11 +178,11 @@ def _free_bytes(directory: Path) -> int:
 
 def agents(proc: Path = Path("/proc")) -> tuple[Agent, ...]:
     """Return the resident agents among the processes of a host, by name."""
-    known = {name[:_COMM]: name for name in AGENTS}
-    known.update((name, name) for name in AGENTS)
+    agent_by_comm = {name[:_COMM]: name for name in AGENTS}
+    agent_by_comm.update((name, name) for name in AGENTS)
     cpu_s: dict[str, list[float]] = {}
     for directory in proc.iterdir():
-        name = _agent(directory, known) if directory.name.isdigit() else ""
+        name = _find_agent(directory, agent_by_comm) if directory.name.isdigit() else ""
         if name:
             cpu_s.setdefault(name, []).append(_cpu_s(directory))
     resident = []
@@ -191,14 +191,14 @@ def agents(proc: Path = Path("/proc")) -> tuple[Agent, ...]:
     return tuple(resident)
 
 
-def _agent(directory: Path, known: Mapping[str, str]) -> str:
+def _find_agent(directory: Path, agent_by_comm: Mapping[str, str]) -> str:
     """Return the agent that a process is, by its name or its command; empty for any other."""
     with suppress(OSError):
         words = (directory / "cmdline").read_bytes().split(b"\0")[:_WORDS]
         comm = (directory / "comm").read_text(errors="replace").strip()
         for name in (comm, *(Path(os.fsdecode(word)).name for word in words)):
-            if name in known:
-                return known[name]
+            if name in agent_by_comm:
+                return agent_by_comm[name]
     return ""
 
 

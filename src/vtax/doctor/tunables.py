@@ -93,7 +93,7 @@ TUNABLES = (
 @contextmanager
 def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
     """Within the block, all tunables of this host are set; yields the changes as `name: before -> after`."""
-    changed: list[Registration] = []
+    registrations: list[Registration] = []
     changes = []
     try:
         for entry in TUNABLES:
@@ -103,8 +103,8 @@ def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
             before = tunable.show()
             registered = tunable.apply(journal)
             if registered:
-                changed += registered
+                registrations += registered
                 changes.append(f"{tunable.name}: {before} -> {tunable.show()}")
         yield changes
     finally:
-        restore(changed)
+        restore(registrations)

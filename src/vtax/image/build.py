@@ -57,10 +57,10 @@ _PROGRAMS = {
 
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
     """Return the finished image of a recipe; None when it is not built, or when this user may not enter the images."""
-    return _finished(home, recipe.key)
+    return _image_of_key(home, recipe.key)
 
 
-def _finished(home: Home, key: str) -> Image | None:
+def _image_of_key(home: Home, key: str) -> Image | None:
     image = Image(key, home.images / key)
     with suppress(PermissionError):
         return image if image.directory.is_dir() else None
@@ -77,7 +77,7 @@ def checked(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
 
 def checked_key(home: Home, key: str) -> Image | None:
     """Return the image of a key for guests to start from, as `checked` does for a recipe."""
-    image = _finished(home, key)
+    image = _image_of_key(home, key)
     if image is not None:
         home.ensure()
         contents.check(image)
@@ -136,7 +136,7 @@ def _build(
     """Build an image as `build` does, while the lock is held."""
     if image := checked(home, recipe):
         return image
-    started = time.monotonic()
+    start_s = time.monotonic()
     final = home.images / recipe.key
     partial = home.images / f"{recipe.key}.{journal.token}.partial"
     parent = _with_same_tree(home, recipe)
@@ -169,7 +169,7 @@ def _build(
         if recipe.is_layered or recipe.own:
             record["base"] = recipe.base.key
         record["built_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        record["build_s"] = round(time.monotonic() - started, 1)
+        record["build_s"] = round(time.monotonic() - start_s, 1)
         image.manifest.write_text(json.dumps(record, indent=1) + "\n")
         contents.record(image)
         run(["sync", "--file-system", partial])
@@ -200,33 +200,33 @@ def add(
     """
     _check_host(home, DEFAULT)
     directory = home.images / f"own-{journal.token}.partial"
-    unpacked = journal.register(Tree(str(directory)))
+    registered = journal.register(Tree(str(directory)))
     tag = f"own-{journal.token}"
     processes = journal.register(TaggedProcesses(tag, "unpacking an image"))
     try:
         directory.mkdir()
         progress(f"files from {source.kind}:{source.place}")
         with placed(f"{source.kind}:{source.place}"):
-            own = unpack(name, source, directory, tag)
-        image = build(home, replace(DEFAULT, own=own), journal, progress, directory / "tree")
+            own_files = unpack(name, source, directory, tag)
+        image = build(home, replace(DEFAULT, own=own_files), journal, progress, directory / "tree")
         os.utime(image.directory)  # the newest of a name is the one that it means
         return image
     except OSError as error:
         raise ImageError(f"the image {name} could not be made", where=str(error)) from error
     finally:
         processes.release()
-        unpacked.release()
+        registered.release()
 
 
 def named(home: Home, name: str) -> Recipe:
     """Return the recipe of the image that the user gave a name, the newest. Raises BadInput for an unknown one."""
     names = set()
     for image in reversed(list_images(home)):
-        own = _own_files(image)
-        if own:
-            names.add(own["name"])
-            if own["name"] == name:
-                return DEFAULT.like({"own": own})
+        own_files = _own_files(image)
+        if own_files:
+            names.add(own_files["name"])
+            if own_files["name"] == name:
+                return DEFAULT.like({"own": own_files})
     hint = f"sudo vtax image add {name} --from docker-archive:FILE"
     if names:
         hint = f"there are: {', '.join(sorted(names))}"
@@ -354,11 +354,11 @@ def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> d
     record: dict[str, Any] = parse_json(parent.manifest.read_text())
     if not recipe.disk_bytes or recipe.disk_bytes == record["disk_bytes"]:
         return record
-    used = record["disk_bytes"] - free_bytes(parent.disk)
-    if recipe.disk_bytes < used:
+    used_bytes = record["disk_bytes"] - free_bytes(parent.disk)
+    if recipe.disk_bytes < used_bytes:
         raise BadInput(
             f"a disk of {about_size(recipe.disk_bytes)} does not hold the image of virtual machines, which needs "
-            f"{about_size(used)}",
+            f"{about_size(used_bytes)}",
             hint="raise disk in [guest]",
         )
     progress(f"disk of {about_size(recipe.disk_bytes)}")
@@ -372,18 +372,20 @@ def _check_host(home: Home, recipe: Recipe) -> None:
     if os.geteuid() != 0:
         raise BadInput("building an image needs root", hint="sudo vtax image build")
     if platform.machine() not in architecture.KNOWN:
-        known = ", ".join(architecture.KNOWN)
-        raise BadInput(f"images are built for {known}, and this host is {platform.machine()}")
+        architectures = ", ".join(architecture.KNOWN)
+        raise BadInput(
+            f"images are built for {architectures}, and this host is {platform.machine()}"
+        )
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))
     home.ensure()
     check_host_has(recipe.disk_bytes, home.images)
-    free = shutil.disk_usage(home.images).free
-    needed = SPACE_NEEDED_BYTES + FORMS * sum(data.size_bytes for data in recipe.data)
-    if free < needed:
+    available_bytes = shutil.disk_usage(home.images).free
+    needed_bytes = SPACE_NEEDED_BYTES + FORMS * sum(data.size_bytes for data in recipe.data)
+    if available_bytes < needed_bytes:
         raise BadInput(
-            f"building this image needs about {about_size(needed)} free, and {about_size(free)} are",
+            f"building this image needs about {about_size(needed_bytes)} free, and {about_size(available_bytes)} are",
             where=str(home.images),
             hint="make room there, or set VTAX_HOME to a directory on a larger disk",
         )

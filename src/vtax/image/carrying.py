@@ -106,23 +106,23 @@ def import_image(
         registered = journal.register(Tree(str(partial)))
         try:
             partial.mkdir(mode=0o700)
-            with _damage(file), _unpacked(file, journal) as stream:
+            with _damage(file), _zstd_stream(file, journal) as stream:
                 unpacking = Unpacking(partial, stream)
                 unpacking.first_two()
-                carried = _read_identity(partial, digest, file)
-                existing = _existing(home, carried)
+                identity = _read_identity(partial, digest, file)
+                existing = _existing(home, identity)
                 if existing:
                     return existing
-                progress(f"files of image {carried.key}")
+                progress(f"files of image {identity.key}")
                 unpacking.rest()
-            _finish(Image(carried.key, partial), file, progress)
+            _finish(Image(identity.key, partial), file, progress)
             run(["sync", "--file-system", partial])
             partial.chmod(0o755)
-            partial.rename(home.images / carried.key)
+            partial.rename(home.images / identity.key)
             registered.forget()
         finally:
             registered.release()
-    return carried
+    return identity
 
 
 def _check_programs() -> None:
@@ -138,18 +138,18 @@ def _check_programs() -> None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))
 
 
-def _existing(home: Home, carried: Carried) -> Carried | None:
+def _existing(home: Home, identity: Carried) -> Carried | None:
     """Return the image as not new where the home has it; else None. Raises BadInput where its files differ there."""
-    image = checked_key(home, carried.key)
+    image = checked_key(home, identity.key)
     if image is None:
         return None
     digest = contents.digest(image)
-    if digest != carried.digest:
+    if digest != identity.digest:
         raise BadInput(
-            f"image {carried.key} is here with other files: {digest[:12]}, not {carried.digest[:12]}",
-            hint=f"sudo vtax image remove {carried.key}, then import it again",
+            f"image {identity.key} is here with other files: {digest[:12]}, not {identity.digest[:12]}",
+            hint=f"sudo vtax image remove {identity.key}, then import it again",
         )
-    return Carried(carried.key, carried.digest, is_new=False)
+    return Carried(identity.key, identity.digest, is_new=False)
 
 
 def _read_identity(directory: Path, digest: str, file: Path) -> Carried:
@@ -178,24 +178,26 @@ def _read_identity(directory: Path, digest: str, file: Path) -> Carried:
     )
     if not is_sound:
         raise ValueError("its manifest is not that of an image of this vtax")
-    carried = Carried(recipe.key, contents.digest(Image(recipe.key, directory)), is_new=True)
-    if digest and carried.digest != digest.lower():
+    identity = Carried(recipe.key, contents.digest(Image(recipe.key, directory)), is_new=True)
+    if digest and identity.digest != digest.lower():
         raise BadInput(
-            f"the image has the digest {carried.digest[:12]}, not {digest[:12]}",
+            f"the image has the digest {identity.digest[:12]}, not {digest[:12]}",
             where=str(file),
             hint="get the other one",
         )
-    return carried
+    return identity
 
 
 def _finish(image: Image, file: Path, progress: Progress) -> None:
     """Make archive and disk of the tree, and compare everything with the list of the image."""
     manifest = parse_json(image.manifest.read_text())
-    needed = 2 * disk_usage_bytes(image.tree)  # the disk is sparse: only a guest that runs fills it
-    free = shutil.disk_usage(image.directory).free
-    if free < needed:
+    needed_bytes = 2 * disk_usage_bytes(
+        image.tree
+    )  # the disk is sparse: only a guest that runs fills it
+    free_bytes = shutil.disk_usage(image.directory).free
+    if free_bytes < needed_bytes:
         raise BadInput(
-            f"the image needs about {about_size(needed)} more, and {about_size(free)} are free",
+            f"the image needs about {about_size(needed_bytes)} more, and {about_size(free_bytes)} are free",
             where=str(image.directory),
             hint="make room there, or set VTAX_HOME to a directory on a larger disk",
         )
@@ -205,14 +207,14 @@ def _finish(image: Image, file: Path, progress: Progress) -> None:
     write_disk(image.tree, image.disk, manifest["disk_bytes"])
     progress("comparison with its list")
     with _damage(file):
-        differing = contents.differing(image)
+        different_files = contents.differing(image)
         derived = [json.dumps(name) for name in _DERIVED]
-        for name in differing:
+        for name in different_files:
             if name not in derived:
                 raise ValueError(f"{name[:_NAME_CHARS]} is not what its list says")
-    if differing:
+    if different_files:
         raise BadInput(
-            f"{', '.join(differing)} cannot be made here as they were, to the last bit: {disk_maker()} made the disk "
+            f"{', '.join(different_files)} cannot be made here as they were, to the last bit: {disk_maker()} made the disk "
             f"here, {manifest['mke2fs'][:40]} there",
             where=str(file),
             hint="take e2fsprogs and tar of the release that it was built on, or build the image here",
@@ -239,7 +241,7 @@ def _damage(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
+def _zstd_stream(file: Path, journal: Journal) -> Iterator[Forward]:
     """Yield the stream in a file of zstd, as it is unpacked. Raises BadInput, and ValueError where it is cut off."""
     if not file.exists():
         raise BadInput(

@@ -68,16 +68,16 @@ def facts(image: Image) -> dict[str, str]:
 
 def check(image: Image) -> None:
     """Raise ImageError, naming what differs, when the image is not as it was built."""
-    listed = image.directory / LIST
-    if not listed.exists():
-        raise _changed(image, [f'"{LIST}" is missing'])
+    list_file = image.directory / LIST
+    if not list_file.exists():
+        raise _not_as_built(image, [f'"{LIST}" is missing'])
     stamp_file, current = image.directory / STAMP, _stamp(image.directory)
     with suppress(OSError):
         if stamp_file.read_text() == current:
             return
     changes = [f"{name} {change}" for name, change in differing(image).items()]
     if changes:
-        raise _changed(image, changes)
+        raise _not_as_built(image, changes)
     with suppress(OSError):  # images that are mounted read-only are read whole each time
         stamp_file.write_text(current)
 
@@ -107,10 +107,10 @@ def digest_of_files(top: Path) -> str:
     return hashlib.sha256("\n".join(sorted(_lines(top))).encode()).hexdigest()
 
 
-def _changed(image: Image, changes: list[str]) -> ImageError:
-    more = f" and {len(changes) - _MAX_NAMES} more" if len(changes) > _MAX_NAMES else ""
+def _not_as_built(image: Image, changes: list[str]) -> ImageError:
+    rest = f" and {len(changes) - _MAX_NAMES} more" if len(changes) > _MAX_NAMES else ""
     return ImageError(
-        f"image {image.key} is not as it was built: {', '.join(changes[:_MAX_NAMES])}{more}",
+        f"image {image.key} is not as it was built: {', '.join(changes[:_MAX_NAMES])}{rest}",
         where=str(image.directory),
         hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
     )
@@ -125,16 +125,16 @@ def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 def _stamp(top: Path) -> str:
     digest = hashlib.sha256()
-    for name, seen in _walk(top):
+    for name, status in _walk(top):
         facts = (
-            seen.st_mode,
-            seen.st_uid,
-            seen.st_gid,
-            seen.st_size,
-            seen.st_rdev,
-            seen.st_ino,
-            seen.st_mtime_ns,
-            seen.st_ctime_ns,
+            status.st_mode,
+            status.st_uid,
+            status.st_gid,
+            status.st_size,
+            status.st_rdev,
+            status.st_ino,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
         )
         digest.update(f"{json.dumps(name)} {facts}\n".encode())
     return digest.hexdigest()
@@ -148,7 +148,7 @@ def _lines(top: Path) -> list[str]:
 
 def _line(top: Path, name: str, status: os.stat_result) -> str:
     path, owner = top / name, (status.st_uid, status.st_gid)
-    content = _content(path, status)
+    content = _content_of(path, status)
     return json.dumps([name, oct(status.st_mode), *owner, content, _capabilities(path)])
 
 
@@ -156,12 +156,12 @@ def _by_name(lines: list[str]) -> dict[str, str]:
     return {json.dumps(parse_json(line)[0]): line for line in lines}
 
 
-def _content(path: Path, seen: os.stat_result) -> str:
-    if stat.S_ISREG(seen.st_mode):
-        return _hash(path, seen.st_size)
-    if stat.S_ISLNK(seen.st_mode):
+def _content_of(path: Path, status: os.stat_result) -> str:
+    if stat.S_ISREG(status.st_mode):
+        return _hash(path, status.st_size)
+    if stat.S_ISLNK(status.st_mode):
         return str(path.readlink())
-    return str(seen.st_rdev)
+    return str(status.st_rdev)
 
 
 def _hash(path: Path, size: int) -> str:

@@ -54,28 +54,33 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
 
 
 def prepare(
-    home: Home, image: Image, wanted: Sequence[str], root: Path = Path("/"), release: str = ""
+    home: Home, image: Image, module_names: Sequence[str], root: Path = Path("/"), release: str = ""
 ) -> HostKernel:
     """Return the host's kernel with an initrd; both are made once per kernel, image and choice of modules.
 
     home: where they are kept.
     image: of the guests, whose busybox the initrd has.
-    wanted: modules of the initrd.
+    module_names: of the initrd.
     root: of the host's files.
     release: of the kernel; the running kernel's by default.
 
     Raises ImageError when the host's kernel is not there or lacks a module.
     """
     kernel, modules = find(root, release)
-    identity = (kernel, kernel.stat().st_mtime_ns, image.key, *wanted)
+    identity = (kernel, kernel.stat().st_mtime_ns, image.key, *module_names)
     directory = home.root / "kernels" / hashlib.sha256(repr(identity).encode()).hexdigest()[:12]
     if not directory.is_dir():
-        _make(home, image, (*wanted, "ext4"), kernel, modules, directory)
+        _make_kernel(home, image, (*module_names, "ext4"), kernel, modules, directory)
     return HostKernel(modules.name, directory / "kernel", directory / "initrd.cpio")
 
 
-def _make(
-    home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules: Path, directory: Path
+def _make_kernel(
+    home: Home,
+    image: Image,
+    module_names: Sequence[str],
+    kernel: Path,
+    modules: Path,
+    directory: Path,
 ) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     partial = directory.with_name(f"{directory.name}.{secrets.token_hex(4)}.partial")
@@ -84,7 +89,7 @@ def _make(
         partial.mkdir()
         packed = kernel.read_bytes()
         (partial / "kernel").write_bytes(elf_of(packed) or packed)
-        write_modules(collect_modules(modules, wanted), partial / "modules")
+        write_modules(collect_modules(modules, module_names), partial / "modules")
         (partial / "initrd.cpio").write_bytes(
             build_initrd(image.tree / "usr/bin/busybox", partial / "modules")
         )

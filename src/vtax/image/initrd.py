@@ -75,7 +75,7 @@ class Modules:
     chains: dict[str, tuple[str, ...]]
 
 
-def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
+def collect_modules(directory: Path, module_names: Iterable[str]) -> Modules:
     """Return the wanted modules of a kernel and all they depend on. directory: /lib/modules/VERSION of that kernel.
 
     A module built into the kernel has an empty chain. Raises ImageError when one is neither there nor built in.
@@ -94,15 +94,17 @@ def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
             return ()
         if name not in paths:
             raise ImageError(f"the kernel has no module {name}", where=str(directory))
-        contents[name] = _unpacked(paths[name])
-        needed = [module for module in REQUESTED_AT_RUN_TIME.get(name, ()) if module in paths]
+        contents[name] = _unpack_module(paths[name])
+        run_time_modules = [
+            module for module in REQUESTED_AT_RUN_TIME.get(name, ()) if module in paths
+        ]
         order: dict[str, None] = {}
-        for dependency in needed + _dependencies(contents[name]):
+        for dependency in run_time_modules + _dependencies(contents[name]):
             order |= dict.fromkeys(chain_of(dependency))
         chains[name] = (*order, name)
         return chains[name]
 
-    return Modules(contents, {name: chain_of(name) for name in map(_normal, wanted)})
+    return Modules(contents, {name: chain_of(name) for name in map(_normal, module_names)})
 
 
 def write_modules(modules: Modules, directory: Path) -> None:
@@ -136,7 +138,7 @@ def _normal(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpack_module(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".ko":
         return content

@@ -48,10 +48,10 @@ def unpack_zstd(packed: bytes, size: int) -> bytes:
         ctypes.c_size_t,
     )
     target = ctypes.create_string_buffer(size)
-    written = library.ZSTD_decompress(target, size, packed, len(packed))
-    if library.ZSTD_isError(ctypes.c_size_t(written)):
+    result_bytes = library.ZSTD_decompress(target, size, packed, len(packed))
+    if library.ZSTD_isError(ctypes.c_size_t(result_bytes)):
         raise OSError("not a zstd frame, or larger than said")
-    return target.raw[:written]
+    return target.raw[:result_bytes]
 
 
 def has_pvh_entry(elf: bytes) -> bool:

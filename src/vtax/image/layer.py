@@ -48,22 +48,25 @@ def make_layer(
     data_s = {}
     for data in recipe.data:
         progress(f"data {data.name}")
-        started = time.monotonic()
+        start_s = time.monotonic()
         make_data(data, image.tree, tag)
-        data_s[data.name] = round(time.monotonic() - started, 1)
-    packages, old = package_versions(image.tree), parse_json(base.manifest.read_text())["packages"]
-    added, changed = {}, {}
+        data_s[data.name] = round(time.monotonic() - start_s, 1)
+    packages, base_packages = (
+        package_versions(image.tree),
+        parse_json(base.manifest.read_text())["packages"],
+    )
+    new_packages, new_versions = {}, {}
     for name, version in packages.items():
-        if name not in old:
-            added[name] = version
-        elif old[name] != version:
-            changed[name] = version
+        if name not in base_packages:
+            new_packages[name] = version
+        elif base_packages[name] != version:
+            new_versions[name] = version
     added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
     return {
         **with_base(base, image, tag, progress),
         "packages": packages,
-        "added": added,
-        "changed": changed,
+        "added": new_packages,
+        "changed": new_versions,
         "added_bytes": added_bytes,
         "data_s": data_s,
     }
@@ -90,8 +93,8 @@ def with_base(
     progress("disk")
     maker = write_disk(image.tree, image.disk, disk_bytes)
     manifest = parse_json(base.manifest.read_text())
-    inherited = {name: manifest[name] for name in ("kernel", "programs", "compiler")}
-    return {**inherited, "disk_bytes": disk_bytes, "mke2fs": maker}
+    of_base = {name: manifest[name] for name in ("kernel", "programs", "compiler")}
+    return {**of_base, "disk_bytes": disk_bytes, "mke2fs": maker}
 
 
 def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:

@@ -177,17 +177,17 @@ def make_own(
     files: the user's, which are moved into the image.
     progress: is called with one line as each stage begins.
     """
-    own = recipe.own
-    assert own is not None
+    own_files = recipe.own
+    assert own_files is not None
     if files is None:
         raise ImageError(
-            f"image {own.name} was made by another version of vtax, or removed",
-            hint=f"sudo vtax image add {own.name} --from ...",
+            f"image {own_files.name} was made by another version of vtax, or removed",
+            hint=f"sudo vtax image add {own_files.name} --from ...",
         )
     files.rename(image.tree)
     progress("the agent's Python")
     toolbox.install(base.tree, image.tree)
-    _install_entry(own, image.tree)
+    _install_entry(own_files, image.tree)
     record = with_base(base, image, None, progress)
     return {**record, "packages": {}, "added_bytes": disk_usage_bytes(image.tree)}
 
@@ -240,11 +240,11 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
 
 def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
     """Return what a program prints. hint: a command that shows what it cannot read. Raises BadInput."""
-    done = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
-    if done.status != 0:
-        reason = _reason(done.stderr) or f"{argv[0]} failed with status {done.status}"
+    result = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
+    if result.status != 0:
+        reason = _reason(result.stderr) or f"{argv[0]} failed with status {result.status}"
         raise BadInput(f"the image could not be unpacked: {reason}", hint=hint)
-    return done.stdout
+    return result.stdout
 
 
 def _reason(stderr: str) -> str:
@@ -265,12 +265,12 @@ def _while_room(directory: Path, tag: str) -> Iterator[None]:
     Other programs' files on that disk count too, so the limit is twice that of an image. Raises BadInput when it was
     needed.
     """
-    done, was_full, are_many = threading.Event(), threading.Event(), threading.Event()
+    finished, was_full, are_many = threading.Event(), threading.Event(), threading.Event()
     processes = TaggedProcesses(tag, "unpacking an image")
     names_before = _names(os.statvfs(directory))
 
     def look() -> None:
-        while not done.wait(_LOOK_S):
+        while not finished.wait(_LOOK_S):
             room = os.statvfs(directory)
             few_names = room.f_files and room.f_favail < room.f_files // 20
             if _names(room) - names_before > 2 * MAX_FILES:
@@ -288,7 +288,7 @@ def _while_room(directory: Path, tag: str) -> Iterator[None]:
         if not (was_full.is_set() or are_many.is_set()):
             raise
     finally:
-        done.set()
+        finished.set()
         watching.join()
     if was_full.is_set():
         raise BadInput("the disk of images does not hold these files", where=str(directory.parent))
@@ -310,13 +310,13 @@ def _begins(path: Path) -> bytes:
 def _refuse_size(tree: Path) -> None:
     """Raise BadInput for an empty tree, and one with too many files, too deep ones, or too many bytes for the disk."""
     count = total = 0
-    for name, seen in walk(tree):
+    for name, status in walk(tree):
         count += 1
         if count > MAX_FILES:
             raise BadInput(f"the image has more than {MAX_FILES} files")
         if name.count("/") >= OWN_IMAGE.depth:
             raise BadInput(f"the image has directories nested more than {OWN_IMAGE.depth} deep")
-        total += 0 if stat.S_ISDIR(seen.st_mode) else seen.st_size
+        total += 0 if stat.S_ISDIR(status.st_mode) else status.st_size
     free = shutil.disk_usage(tree).free
     if total * (FORMS - 1) > free - _SPARE_BYTES:
         raise BadInput(
@@ -377,14 +377,14 @@ def _clean(tree: Path) -> None:
         (tree / name).write_text(text)
 
 
-def _install_entry(own: OwnFiles, tree: Path) -> None:
+def _install_entry(own_files: OwnFiles, tree: Path) -> None:
     box = tree / TOOLBOX.lstrip("/")
     settings = {
-        "entry": own.entry,
-        "environment": dict(variable.partition("=")[::2] for variable in own.environment),
-        "directory": own.directory,
-        "user": own.user,
-        "version": f"{own.name} {own.digest[:12]}",
+        "entry": own_files.entry,
+        "environment": dict(variable.partition("=")[::2] for variable in own_files.environment),
+        "directory": own_files.directory,
+        "user": own_files.user,
+        "version": f"{own_files.name} {own_files.digest[:12]}",
     }
     (box / "entry.json").write_text(json.dumps(settings))
     (box / "entry").write_bytes(f"#!{PYTHON} -ISB\n".encode() + data("entry.py"))

@@ -266,20 +266,24 @@ class Recipe:
 
         Raises BadInput for what is no name of a Debian package.
         """
-        more = set(packages) - {*self.packages, *self.layer}
-        for name in sorted(more):
+        new_packages = set(packages) - {*self.packages, *self.layer}
+        for name in sorted(new_packages):
             if not is_package_name(name):
                 raise BadInput(
                     f"{name!r} is not the name of a Debian package",
                     hint="names are as in apt-get install",
                 )
-        return replace(self, layer=tuple(sorted((*self.layer, *more)))) if more else self
+        return (
+            replace(self, layer=tuple(sorted((*self.layer, *new_packages))))
+            if new_packages
+            else self
+        )
 
     def with_data(self, data: Iterable[DataSet]) -> Recipe:
         """Return the recipe of an image with more data in its layer; itself when it has them all."""
         by_name = {data_set.name: data_set for data_set in (*self.data, *data)}
-        merged = tuple(by_name[name] for name in sorted(by_name))
-        return replace(self, data=merged) if merged != self.data else self
+        data_sets = tuple(by_name[name] for name in sorted(by_name))
+        return replace(self, data=data_sets) if data_sets != self.data else self
 
     def with_disk(self, size_bytes: int) -> Recipe:
         """Return the recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
@@ -289,11 +293,11 @@ class Recipe:
         """Return this recipe with layer, data, disk and the user's files of another recipe, in its JSON form."""
         recipe = self.with_packages(record.get("layer", ()))
         recipe = recipe.with_data(DataSet(**data) for data in record.get("data", ()))
-        own = record.get("own")
+        own_record = record.get("own")
         files = None
-        if own:
-            entry, environment = tuple(own["entry"]), tuple(own["environment"])
-            files = OwnFiles(**{**own, "entry": entry, "environment": environment})
+        if own_record:
+            entry, environment = tuple(own_record["entry"]), tuple(own_record["environment"])
+            files = OwnFiles(**{**own_record, "entry": entry, "environment": environment})
         return replace(recipe, own=files).with_disk(record.get("disk_bytes", 0))
 
     def record(self) -> dict[str, Any]:
@@ -314,9 +318,9 @@ class Recipe:
             if type(value) is not type(default):
                 raise ValueError(f"its recipe has no {field.name}")
             values[field.name] = value
-        unknown = sorted(set(record) - set(values))
-        if unknown:
-            raise ValueError(f"its recipe has {unknown[0]!r}, which this vtax does not know")
+        unknown_fields = sorted(set(record) - set(values))
+        if unknown_fields:
+            raise ValueError(f"its recipe has {unknown_fields[0]!r}, which this vtax does not know")
         return cls(**values)
 
     def _key_without(self, *left_out: str) -> str:
@@ -333,8 +337,8 @@ class Recipe:
             data_sets = [f"{data_set.name}\0{data_set.script}".encode() for data_set in self.data]
             key = _hash(key.encode(), "\0".join(self.layer).encode(), *data_sets)
         if self.own:
-            own = json.dumps(asdict(self.own)).encode()
-            key = _hash(key.encode(), own, b"%d" % TOOLBOX_VERSION, data("entry.py"))
+            own_json = json.dumps(asdict(self.own)).encode()
+            key = _hash(key.encode(), own_json, b"%d" % TOOLBOX_VERSION, data("entry.py"))
         if self.disk_bytes:
             key = _hash(key.encode(), b"%d" % self.disk_bytes)
         return key

@@ -47,15 +47,15 @@ def install(base: Path, tree: Path) -> None:
         directory.mkdir(parents=True)
     try:
         for name in _PROGRAMS:
-            shutil.copy(_inside(base, name), bin_ / Path(name).name)
+            shutil.copy(_resolve_in(base, name), bin_ / Path(name).name)
         standard = next((base / "usr/lib").glob("python3.*"))
         shutil.copytree(
             standard, lib / standard.name, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
         )
-        loaded = list(_PROGRAMS)
+        files = list(_PROGRAMS)
         for path in sorted((lib / standard.name).glob("lib-dynload/*.so")):
-            loaded.append(f"/usr/lib/{standard.name}/lib-dynload/{path.name}")
-        loader = _copy_libraries(base, lib, loaded)
+            files.append(f"/usr/lib/{standard.name}/lib-dynload/{path.name}")
+        loader = _copy_libraries(base, lib, files)
         for name in _PROGRAMS:
             program = bin_ / Path(name).name
             run(["patchelf", "--set-interpreter", f"{TOOLBOX}/lib/{loader}", program])
@@ -76,22 +76,22 @@ def _make_hidden(tree: Path) -> None:
     (tree / HIDDEN.lstrip("/")).touch(0o444)
 
 
-def _inside(tree: Path, name: str) -> Path:
+def _resolve_in(tree: Path, name: str) -> Path:
     """Return a program of vtax's own tree by its path there, whose links are relative."""
     return (tree / name.lstrip("/")).resolve(strict=True)
 
 
-def _copy_libraries(base: Path, lib: Path, loaded: list[str]) -> str:
+def _copy_libraries(base: Path, lib: Path, files: list[str]) -> str:
     """Copy every library that these files need (ldd(1), in the base); return the name of the loader."""
     loader = ""
-    for line in run(["chroot", base, "/usr/bin/ldd", *loaded]).stdout.splitlines():
+    for line in run(["chroot", base, "/usr/bin/ldd", *files]).stdout.splitlines():
         words = line.split()
         path = next((word for word in words if word.startswith("/") and not word.endswith(":")), "")
         if not path:
             continue
         target = lib / Path(path).name
         if not target.exists():
-            shutil.copy(_inside(base, path), target)
+            shutil.copy(_resolve_in(base, path), target)
         if "=>" not in words:
             loader = target.name
     if not loader:

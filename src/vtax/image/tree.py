@@ -81,7 +81,7 @@ def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
         target,
         tag,
         variant=recipe.variant,
-        options=_left_out(recipe),
+        options=_exclude_options(recipe),
     )
     _normalize(target)
     toolbox.link(target)
@@ -99,7 +99,7 @@ def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
     (target / "etc/apt/sources.list").unlink()
     for device in (target / "dev").iterdir():
         remove_tree(device)
-    options = ["--skip=check/empty", *_left_out(recipe)]
+    options = ["--skip=check/empty", *_exclude_options(recipe)]
     bootstrap(recipe.suite, recipe.layer, target, tag, variant="custom", options=options)
     _normalize(target)
 
@@ -115,15 +115,15 @@ def make_data(data: DataSet, tree: Path, tag: str) -> None:
     argv += ["--propagation", "private", "--"]
     argv += ["sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory]
     try:
-        done = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
+        result = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
     except CommandFailed as error:
         raise ImageError(
             f"the data {data.name} could not be made", where=error.what[-500:]
         ) from error
-    if done.status != 0:
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    if result.status != 0:
+        lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
         raise ImageError(
-            f"the data {data.name} could not be made: their script failed with status {done.status}",
+            f"the data {data.name} could not be made: their script failed with status {result.status}",
             where="; ".join(line.strip() for line in lines[-_LINES_SHOWN:] if line.strip()),
             hint="run the same command again: nothing of a layer that failed is kept",
         )
@@ -173,7 +173,7 @@ def bootstrap(
         ) from error
 
 
-def _left_out(recipe: Recipe) -> list[str]:
+def _exclude_options(recipe: Recipe) -> list[str]:
     """Return the options of mmdebstrap that leave out the files of packages that no guest reads."""
     return [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
 

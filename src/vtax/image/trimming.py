@@ -47,9 +47,9 @@ def trimmed(module: bytes) -> bytes:
     if not module.startswith(_ELF64):
         return module
     sections = _untraced(_sections(module))
-    gone = _DROPPED | {f".rela{name}" for name in _DROPPED}
+    dropped_names = _DROPPED | {f".rela{name}" for name in _DROPPED}
     for number, section in enumerate(sections):
-        if section.name in gone:
+        if section.name in dropped_names:
             sections[number] = _emptied(section)
     return _file(module[:64], sections)
 

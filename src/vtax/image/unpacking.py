@@ -183,14 +183,14 @@ class Unpacking:
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(member.devmajor, member.devminor))
 
     def _copy(self, member: tarfile.TarInfo, path: Path) -> None:
-        left = member.size
+        remaining_bytes = member.size
         with path.open("xb") as target:
-            while left:
-                chunk = self.stream.read(min(_CHUNK_BYTES, left))
+            while remaining_bytes:
+                chunk = self.stream.read(min(_CHUNK_BYTES, remaining_bytes))
                 if not chunk:
                     raise ValueError("its end is missing")
                 target.write(chunk)
-                left -= len(chunk)
+                remaining_bytes -= len(chunk)
 
     def _describe(self, member: tarfile.TarInfo, path: Path, kind: str) -> None:
         """Set owner, mode, time and capabilities."""
@@ -219,8 +219,8 @@ def _capability(headers: Mapping[str, Any]) -> bytes:
 
 def _time_ns(member: tarfile.TarInfo) -> int:
     """Return the time of a member's last change, nanoseconds: exact, where a float is not."""
-    whole, _, part = str(member.pax_headers.get("mtime", int(member.mtime))).partition(".")
-    time_ns = int(whole) * 10**9 + int(f"{part[:9]:0<9}" or 0)
+    seconds, _, fraction = str(member.pax_headers.get("mtime", int(member.mtime))).partition(".")
+    time_ns = int(seconds) * 10**9 + int(f"{fraction[:9]:0<9}" or 0)
     if not 0 <= time_ns < 1 << 62:
         raise ValueError("a time is none")
     return time_ns

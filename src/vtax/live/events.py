@@ -103,19 +103,19 @@ class EventReader:
             self._restart((0, b""))
             return self._found
         try:
-            seen = os.fstat(descriptor)
-            if not stat.S_ISREG(seen.st_mode):  # a pipe would be waited for
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
                 self._restart((0, b""))
                 return self._found
-            this = (seen.st_ino, os.pread(descriptor, 200, 0).partition(b"\n")[0])
-            if this != self._id or seen.st_size < self._offset:
-                self._restart(this)
+            identity = (status.st_ino, os.pread(descriptor, 200, 0).partition(b"\n")[0])
+            if identity != self._id or status.st_size < self._offset:
+                self._restart(identity)
             data = os.pread(descriptor, _MAX_READ, self._offset)
         finally:
             os.close(descriptor)
-        whole = data.rfind(b"\n") + 1
-        self._offset += whole
-        for line in data[:whole].splitlines():
+        complete_bytes = data.rfind(b"\n") + 1
+        self._offset += complete_bytes
+        for line in data[:complete_bytes].splitlines():
             self._add(line)
         return self._found
 
@@ -124,8 +124,8 @@ class EventReader:
         """A value that differs after every event."""
         return self._id[1], self._offset
 
-    def _restart(self, this: tuple[int, bytes]) -> None:
-        self._id, self._offset, self._found = this, 0, RunEvents()
+    def _restart(self, identity: tuple[int, bytes]) -> None:
+        self._id, self._offset, self._found = identity, 0, RunEvents()
 
     def _add(self, line: bytes) -> None:
         record = _record(line)
@@ -202,7 +202,7 @@ def _trial_ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
     )
 
 
-def _ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
+def _run_ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
     return replace(now, guest="", trial=None, left_s=None)
 
 
@@ -212,5 +212,5 @@ _APPLIED: Mapping[str, Callable[[RunProgress, dict[str, Any]], RunProgress]] = {
     "guest_ready": _guest_ready,
     "trial_starting": _trial_starting,
     "trial_ended": _trial_ended,
-    "ended": _ended,
+    "ended": _run_ended,
 }

@@ -16,8 +16,8 @@ def set_idle(is_idle: bool) -> None:
     Every one, as libraries have threads of their own: OpenBLAS starts its when numpy is imported. Back needs root, or
     a limit that allows it (setrlimit(2), RLIMIT_NICE): without, they stay where they are.
     """
-    wanted = os.SCHED_IDLE if is_idle else _OWN
+    policy = os.SCHED_IDLE if is_idle else _OWN
     for thread in [int(path.name) for path in _THREADS.iterdir()]:
         with suppress(OSError):  # also of a thread that has ended meanwhile
-            if os.sched_getscheduler(thread) != wanted:
-                os.sched_setscheduler(thread, wanted, os.sched_param(0))
+            if os.sched_getscheduler(thread) != policy:
+                os.sched_setscheduler(thread, policy, os.sched_param(0))

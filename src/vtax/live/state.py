@@ -68,7 +68,7 @@ class LiveRun:
         with Store.open_read_only(place) as store:
             run = store.open_run(name)
             self.name, self.study, self.identity = run.name, run.study, run.identity
-            self._stored = _stored(store, run)
+            self._stored_state = _read_state(store, run)
         self._looked_at = time.monotonic()
         self._seen_end: tuple[str, str] | None = None
 
@@ -77,19 +77,23 @@ class LiveRun:
         followed = self._reader.read()
         is_ours = bool(self.identity) and followed.identity == self.identity
         events = tuple(followed.events) if is_ours else ()
-        ended = followed.ended if is_ours else None
-        if is_ours and ended is None and is_measuring():
+        run_end = followed.ended if is_ours else None
+        if is_ours and run_end is None and is_measuring():
             change = ("events", self._reader.change)
             return LiveState(self.name, self.study, RUNNING, "", followed.progress, events, change)
-        is_due = self._stored.is_running and time.monotonic() - self._looked_at >= STORE_PAUSE_S
-        if is_due or ended != self._seen_end:
+        is_due = (
+            self._stored_state.is_running and time.monotonic() - self._looked_at >= STORE_PAUSE_S
+        )
+        if is_due or run_end != self._seen_end:
             with Store.open_read_only(self._place) as store:
-                self._stored = _stored(store, store.open_run(self.name), self._stored)
-            self._looked_at, self._seen_end = time.monotonic(), ended
-        return replace(self._stored, events=events)
+                self._stored_state = _read_state(
+                    store, store.open_run(self.name), self._stored_state
+                )
+            self._looked_at, self._seen_end = time.monotonic(), run_end
+        return replace(self._stored_state, events=events)
 
 
-def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> LiveState:
+def _read_state(store: Store, run: RunHandle, before: LiveState | None = None) -> LiveState:
     """Return the state of a run in the store: exact counts, and an estimate of its position.
 
     store, run: the run.
@@ -112,7 +116,7 @@ def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> Li
         blocks=blocks,
         done_trials=counts.trials,
         failed_trials=counts.failed,
-        total_trials=_planned(run, blocks),
+        total_trials=_planned_trials(run, blocks),
         elapsed_s=run.duration_s,
         platform=guest.name if guest else "",
     )
@@ -131,7 +135,7 @@ def _last_guest(connection: Connection, run_id: int) -> Row[tuple[int, int, str]
     return next(iter(fetch(connection, query)), None)
 
 
-def _planned(run: RunHandle, blocks: int | None) -> int | None:
+def _planned_trials(run: RunHandle, blocks: int | None) -> int | None:
     """Return the number of measured trials of the whole run, where its study fixes it."""
     trials = run.declared.get("design", {}).get("trials")
     if not isinstance(trials, int) or not blocks or not math.isfinite(blocks):

@@ -55,19 +55,19 @@ def position(state: LiveState) -> doc.Inline:
 def progress(state: LiveState) -> doc.Inline:
     """Return `running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
     at = state.progress
-    done = doc.Count(at.done_trials)
+    done_trials = doc.Count(at.done_trials)
     trials: doc.Inline = plural("{count} trial", "{count} trials", at.done_trials)
     if at.total_trials and state.is_running:
         trials = plural(
-            "{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done
+            "{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done_trials
         )
     failed: doc.Inline = ""
     if at.failed_trials:
         failed = styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error")
-    left: doc.Inline = ""
+    left_text: doc.Inline = ""
     if state.is_running and at.left_s is not None:
-        left = msg("about {duration} left", duration=doc.Duration(at.left_s))
-    return joined([status_word(state.status), position(state), trials, failed, left])
+        left_text = msg("about {duration} left", duration=doc.Duration(at.left_s))
+    return joined([status_word(state.status), position(state), trials, failed, left_text])
 
 
 def now(state: LiveState) -> doc.Inline:
@@ -137,13 +137,15 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
 def log(state: LiveState, events: int = _SHOWN) -> doc.Table:
     """Return the last events, the newest first; the start of a trial is seen in `now` and at its end."""
     began = state.events[0].at if state.events else 0.0
-    ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
-    shown = [(muted(_after(event, began)), happened(event)) for event in ended]
+    past_events = [event for event in reversed(state.events) if event.name != "trial_starting"][
+        :events
+    ]
+    rows = [(muted(_after(event, began)), happened(event)) for event in past_events]
     columns = (
         doc.Column("after", msg("after"), is_number=True),
         doc.Column("event", msg("event"), wraps=True),
     )
-    return doc.table_of(columns, shown, key="log", label=msg("Log"))
+    return doc.table_of(columns, rows, key="log", label=msg("Log"))
 
 
 def happened(event: Event) -> doc.Inline:
