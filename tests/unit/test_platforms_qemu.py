@@ -377,7 +377,7 @@ def test_the_hosts_kernel_gets_an_initrd_of_its_own_modules_once(tmp_path, monke
     assert made.release == modules.name
     assert made.kernel.read_bytes() == b"the host's kernel"
     assert b"modules/order" in made.initrd.read_bytes()
-    monkeypatch.setattr(host_kernel, "_make", None)
+    monkeypatch.setattr(host_kernel, "_make_kernel", None)
     assert host_kernel.prepare(home, image, ["virtio_pci"], root, modules.name) == made
     monkeypatch.undo()
     with pytest.raises(ImageError, match="no module 8139cp"):

@@ -39,11 +39,11 @@ def give(pid: int, image: Image, memory_bytes: int) -> None:
         with suppress(PermissionError):
             resource.prlimit(pid, number, limit)
     with suppress(PermissionError):
-        own = Path("/proc/self/oom_score_adj").read_text()
-        Path(f"/proc/{pid}/oom_score_adj").write_text(own)
+        own_score = Path("/proc/self/oom_score_adj").read_text()
+        Path(f"/proc/{pid}/oom_score_adj").write_text(own_score)
     lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
-    mounted = {line.split()[4] for line in lines}
-    texts = {path: _of_image(image, path) for path in _OF_RUNTIMES if str(path) in mounted}
+    mount_points = {line.split()[4] for line in lines}
+    texts = {path: _of_image(image, path) for path in _OF_RUNTIMES if str(path) in mount_points}
     of_host = [path.stat() for path in texts if path.exists()]
 
     def act() -> None:

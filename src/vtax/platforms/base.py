@@ -98,7 +98,7 @@ class Resources:
         return self.limited or CpuTime(None if self.pinned else self.vcpus)
 
     def unpinned(self, limited: CpuTime | None = None) -> Resources:
-        """Return the same on all CPUs of this host. limited: see the class."""
+        """Return these resources on all CPUs of this host, without pinning. limited: see the class."""
         return replace(
             self, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, limited=limited
         )
@@ -425,7 +425,7 @@ class Platform:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def probe(self, image: Image | None) -> Probe:
-        """See Driver.probe; one that raises all the same says nothing of the other platforms."""
+        """Probe it; an exception of its driver becomes the reason why it is not available."""
         try:
             probe = self.driver.probe(self.options, image)
             if self.driver.isolation(self.options) == "nothing":
@@ -439,11 +439,11 @@ class Platform:
     def examine(self) -> Probe:
         """Return what is known of it without starting a guest: it counts as available where nothing is lacking."""
         try:
-            lacking = self.driver.lacking(self.options)
+            missing = self.driver.lacking(self.options)
         except VtaxError as error:
-            lacking = at(error.what, error.where), error.hint
-        if lacking:
-            return Probe(False, *lacking, is_made=False)
+            missing = at(error.what, error.where), error.hint
+        if missing:
+            return Probe(False, *missing, is_made=False)
         marks = self.driver.marks(self.options)
         return Probe(True, Note("not-probed-start"), marks=marks, is_made=False)
 
@@ -455,10 +455,10 @@ class Platform:
             spec = replace(spec, resources=spec.resources.unpinned(time))
         return self.driver.start(self.options, replace(spec, scratch=self.scratch(spec.scratch)))
 
-    def scratch(self, asked: Scratch) -> Scratch:
-        """Return where /scratch of its guests lies. asked: where the study wants it."""
+    def scratch(self, study_scratch: Scratch) -> Scratch:
+        """Return where /scratch of its guests lies. study_scratch: where the study wants it."""
         if isinstance(self.options, Scratched):
-            return self.options.scratch or asked
+            return self.options.scratch or study_scratch
         return "volume"
 
     @property
@@ -473,7 +473,7 @@ class Platform:
     @property
     def host_programs(self) -> tuple[HostProgram, ...]:
         """Programs that root runs here because somebody set an option: none with defaults and shipped names."""
-        found = []
+        programs = []
         for name, tag in marked(type(self.options), RunsAsRoot).items():
             value = getattr(self.options, name)
             default = (
@@ -481,10 +481,17 @@ class Platform:
                 .model_fields[name]
                 .get_default(call_default_factory=True, validated_data={})
             )
-            known = [default, *(own.get(name) for own in self.driver.variants.values())]
-            if value not in known and not (tag.harmless and re.fullmatch(tag.harmless, str(value))):
-                found.append(HostProgram(self.name, self.driver.name, name, str(value), tag.what))
-        return tuple(found)
+            shipped_values = [
+                default,
+                *(options.get(name) for options in self.driver.variants.values()),
+            ]
+            if value not in shipped_values and not (
+                tag.harmless and re.fullmatch(tag.harmless, str(value))
+            ):
+                programs.append(
+                    HostProgram(self.name, self.driver.name, name, str(value), tag.what)
+                )
+        return tuple(programs)
 
     def identity(self) -> dict[str, Any]:
         """Return the identity for cell keys and the report: driver and every option, not the name."""

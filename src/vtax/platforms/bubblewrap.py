@@ -47,7 +47,7 @@ class Bubblewrap(ContainerDriver):
 def command(spec: GuestSpec) -> list[str]:
     """Return the bwrap command (bwrap(1)) before the guest's first program, which has PID 1, as in any container here."""
     root = spec.directory / native.ROOT
-    kept = confinement.capabilities(spec.privileges)
+    capabilities = confinement.capabilities(spec.privileges)
     return [
         "bwrap",
         "--unshare-ipc",
@@ -56,7 +56,7 @@ def command(spec: GuestSpec) -> list[str]:
         "--as-pid-1",
         "--die-with-parent",
         *("--cap-drop", "ALL"),
-        *(part for name in kept for part in ("--cap-add", f"CAP_{name}")),
+        *(part for name in capabilities for part in ("--cap-add", f"CAP_{name}")),
         *("--hostname", spec.name),
         *("--bind", str(root), "/"),
         *("--proc", "/proc"),

@@ -100,10 +100,10 @@ def capabilities(
     return tuple(sorted(granted))
 
 
-def other_capabilities(kept: Collection[str]) -> list[int]:
+def other_capabilities(names: Collection[str]) -> list[int]:
     """Return the numbers of all other capabilities of this kernel, for a runtime that takes what to drop."""
-    known = numbers(kept)
-    return [number for number in range(int(_LAST.read_text()) + 1) if number not in known]
+    kept_numbers = numbers(names)
+    return [number for number in range(int(_LAST.read_text()) + 1) if number not in kept_numbers]
 
 
 def numbers(names: Collection[str]) -> frozenset[int]:
@@ -132,19 +132,19 @@ def close(pid: int) -> None:
     pid: of its first process, which waits. Raises OSError where one of these mounts cannot be made.
     """
     cgroups = []
-    removed = []
+    unlinked_files = []
     for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines():
         root, place = line.split()[3:5]
         if f"{place}/".startswith(f"{_CGROUPS}/"):
             cgroups.append(Path(place))
         elif place == _KMSG and "//deleted" in root:
-            removed.append(place)
+            unlinked_files.append(place)
     to_read = MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS
     unwritten = read_only()  # as this host shows them, not the guest
     files, directories = hidden()
 
     def mount_over() -> None:
-        for place in removed:  # by nspawn from its directory: nothing can be mounted over it
+        for place in unlinked_files:  # by nspawn from its directory: nothing can be mounted over it
             namespaces.unmount(place)
         for path in cgroups:
             namespaces.mount(MountStep(path, source=path, flags=to_read))
@@ -172,7 +172,7 @@ def read_only() -> tuple[Path, ...]:
     It is asked of this host's kernel, which the guests share, and is no list of names: what a later kernel adds is
     among it.
     """
-    return tuple(path for path in _kernel_paths() if any(_files(path, 0o222)))
+    return tuple(path for path in _kernel_paths() if any(_walk_files(path, 0o222)))
 
 
 @cache
@@ -209,26 +209,26 @@ def _kernel_paths() -> list[Path]:
 
 def _root_files(top: Path) -> Iterator[Path]:
     """Yield the files that root alone may read, at and below a path. Settings of a network are the guest's own."""
-    for path in _files(top, 0o400):
+    for path in _walk_files(top, 0o400):
         with suppress(OSError):
             if not path.lstat().st_mode & 0o004 and not path.is_relative_to("/proc/sys/net"):
                 yield path
 
 
-def _files(top: Path, mode: int) -> Iterator[Path]:
+def _walk_files(top: Path, mode: int) -> Iterator[Path]:
     """Yield files with one of these bits, at and below a path, without following links."""
     top_mode = top.lstat().st_mode
     if stat.S_ISREG(top_mode) and top_mode & mode:
         yield top
-    waiting = [str(top)] if stat.S_ISDIR(top_mode) else []
-    while waiting:
+    directories = [str(top)] if stat.S_ISDIR(top_mode) else []
+    while directories:
         try:
-            entries = list(os.scandir(waiting.pop()))
+            entries = list(os.scandir(directories.pop()))
         except OSError:  # gone, or closed to everybody
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
+                directories.append(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     if entry.stat(follow_symlinks=False).st_mode & mode:

@@ -73,8 +73,8 @@ def oci_confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
         return [*security, *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES)]
     if "asynchronous-io" in spec.privileges:  # which the runtime's own filter may refuse
         security.append("--security-opt=seccomp=unconfined")
-    kept = confinement.capabilities(spec.privileges, options.confinement)
-    return [*security, "--cap-drop=ALL", *(f"--cap-add={name}" for name in kept)]
+    capabilities = confinement.capabilities(spec.privileges, options.confinement)
+    return [*security, "--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities)]
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def overlay_root(spec: GuestSpec, *, userns: bool = False) -> Root:
 
 def runtime_mounts(root: Root) -> list[MountStep]:
     """Return the mounts of a container runtime's mount namespace: the guest's root, and nothing else in /run."""
-    shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
-    return [root.lower, *shared, root.mount] if root.lower else [root.mount, *shared]
+    tmpfs_mounts = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
+    return [root.lower, *tmpfs_mounts, root.mount] if root.lower else [root.mount, *tmpfs_mounts]
 
 
 def wait_for_init(
@@ -151,8 +151,10 @@ def wait_for_init(
         return PlatformError(what, where=describe(guest.process, guest.stderr))
 
     timeout_s = _START_TIMEOUT_S * timeout_factor()
-    late = f"the guest was not running {timeout_s:g} s after its start"
-    return wait_until(init, timeout_s, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late))
+    late_reason = f"the guest was not running {timeout_s:g} s after its start"
+    return wait_until(
+        init, timeout_s, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late_reason)
+    )
 
 
 def finish_start(

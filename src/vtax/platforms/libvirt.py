@@ -136,10 +136,10 @@ class Libvirt(Driver):
             return probed(False, Note("no-virsh"), packages_hint("libvirt-clients"))
         try:
             state = _state(options)
-            _socket_of(options)
+            _find_socket(options)
             if state != "running":
                 return probed(True, Note("domain-not-running", state=state))
-            channel = _connect(options, running=True)
+            channel = _connect(options, is_running=True)
             try:
                 probing.exchange(channel, with_image=True, timeout_s=_ANSWER_S)
             finally:
@@ -158,14 +158,14 @@ class Libvirt(Driver):
                 Note("not-joined", name=options.domain),
                 hint=Note("hint-no-network"),
             )
-        _socket_of(options)
+        _find_socket(options)
         registered = None
-        running = _state(options) == "running"
-        if not running:
+        is_running = _state(options) == "running"
+        if not is_running:
             registered = spec.journal.register(shutdown_command(options))
             _virsh(options, "start", options.domain)
         try:
-            return LibvirtGuest(options, _connect(options, running), registered, options.scratch)
+            return LibvirtGuest(options, _connect(options, is_running), registered, options.scratch)
         except BaseException:
             if registered is not None:
                 registered.release()
@@ -185,9 +185,9 @@ def channel_socket(xml: str, name: str) -> Path | None:
     return None
 
 
-def _connect(options: LibvirtOptions, running: bool) -> Channel:
-    path = _socket_of(options)
-    if running:
+def _connect(options: LibvirtOptions, is_running: bool) -> Channel:
+    path = _find_socket(options)
+    if is_running:
         Channel.to_unix_socket(path, timeout_s=_CONNECT_TIMEOUT_S).close()
         time.sleep(_RESET_S)
     return Channel.to_unix_socket(
@@ -195,14 +195,14 @@ def _connect(options: LibvirtOptions, running: bool) -> Channel:
     )
 
 
-def _socket_of(options: LibvirtOptions) -> Path:
-    found = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
-    if found is None:
+def _find_socket(options: LibvirtOptions) -> Path:
+    socket = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
+    if socket is None:
         raise PlatformError(
             Note("domain-no-channel", domain=options.domain, channel=f"{options.channel!r}"),
             hint=_HINT,
         )
-    return found
+    return socket
 
 
 def _state(options: LibvirtOptions) -> str:

@@ -105,14 +105,14 @@ def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[tuple[str, 
     gains_nothing = options.no_new_privileges or options.confinement == "strict"
     settings = [("lxc.no_new_privs", "1")] if gains_nothing else []
     if options.confinement == "none":
-        dropped = " ".join(DROPPED_CAPABILITIES).lower()
+        dropped_names = " ".join(DROPPED_CAPABILITIES).lower()
         mounts = [] if COMMON.exists() else [("lxc.mount.auto", "proc:mixed sys:mixed")]
-        return [*settings, *mounts, ("lxc.seccomp.profile", ""), ("lxc.cap.drop", dropped)]
-    kept = confinement.capabilities(spec.privileges, options.confinement)
+        return [*settings, *mounts, ("lxc.seccomp.profile", ""), ("lxc.cap.drop", dropped_names)]
+    capabilities = confinement.capabilities(spec.privileges, options.confinement)
     return [
         *settings,
         ("lxc.cap.drop", ""),
-        ("lxc.cap.keep", " ".join(kept).lower() or "none"),
+        ("lxc.cap.keep", " ".join(capabilities).lower() or "none"),
         ("lxc.mount.auto", ""),
         ("lxc.mount.auto", "cgroup:mixed proc:mixed sys:ro"),
         ("lxc.mount.entry", ""),

@@ -116,12 +116,12 @@ def plain_root(spec: GuestSpec, root: Path) -> list[MountStep]:
     mounts = [bind(root, root), namespaces.untrusted(root)]
     for entry in sorted(spec.image.tree.iterdir()):
         if entry.name != scratch.NAME:
-            mounts += _entry(spec, entry, root / entry.name)
+            mounts += _entry_mounts(spec, entry, root / entry.name)
     for name in _WRITTEN_BELOW_USR:
         lower = spec.image.tree / "usr" / name
         if _is_filled(spec.image.tree / "usr") and _is_filled(lower):
-            mounts += _written(spec, lower, root / "usr" / name)
-    return [*mounts, *_scratch(spec, root / scratch.NAME)]
+            mounts += _overlay_mounts(spec, lower, root / "usr" / name)
+    return [*mounts, *_scratch_mounts(spec, root / scratch.NAME)]
 
 
 def _overlaid_root(spec: GuestSpec) -> list[MountStep]:
@@ -129,50 +129,50 @@ def _overlaid_root(spec: GuestSpec) -> list[MountStep]:
     return [root.mount, *scratch.mounts(spec, root.path)]
 
 
-def _entry(spec: GuestSpec, entry: Path, place: Path) -> list[MountStep]:
+def _entry_mounts(spec: GuestSpec, entry: Path, place: Path) -> list[MountStep]:
     """Make an entry of the image's top directory in the guest's, and return its mounts."""
-    state = entry.lstat()
-    if stat.S_ISLNK(state.st_mode):
+    status = entry.lstat()
+    if stat.S_ISLNK(status.st_mode):
         place.symlink_to(entry.readlink())
         return []
-    if not stat.S_ISDIR(state.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         place.touch()
         return namespaces.read_only(entry, place)
-    namespaces.made_directory(place, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
+    namespaces.made_directory(place, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
     if entry.name in _OF_HOST or not _is_filled(entry):
         return []
     if entry.name in _PROGRAMS:
         return namespaces.read_only(entry, place)
-    return _written(spec, entry, place)
+    return _overlay_mounts(spec, entry, place)
 
 
 def _is_filled(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and any(path.iterdir())
 
 
-def _written(spec: GuestSpec, lower: Path, place: Path) -> list[MountStep]:
+def _overlay_mounts(spec: GuestSpec, lower: Path, place: Path) -> list[MountStep]:
     """Return an overlay over a directory that the guest writes, with the same owner and mode.
 
     One whose name overlayfs cannot use is not written. Raises BadInput where no directory of VTAX_HOME can be used.
     """
     if namespaces.OVERLAY_SPECIAL & set(lower.name):
         return namespaces.read_only(lower, place)
-    state, below = lower.stat(), place.relative_to(spec.directory)
-    upper, work = (spec.directory / kind / below for kind in ("upper", "work"))
+    status, relative_path = lower.stat(), place.relative_to(spec.directory)
+    upper, work = (spec.directory / kind / relative_path for kind in ("upper", "work"))
     for directory in (upper, work):
         directory.parent.mkdir(parents=True, exist_ok=True)
         namespaces.made_directory(
-            directory, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid
+            directory, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
         )
     return [namespaces.overlay(lower, upper, work, place)]
 
 
-def _scratch(spec: GuestSpec, place: Path) -> list[MountStep]:
+def _scratch_mounts(spec: GuestSpec, place: Path) -> list[MountStep]:
     """Make /scratch in the guest's root, and return its mount: a volume is the directory itself."""
     namespaces.made_directory(place, scratch.MODE)
     if spec.scratch == "layer":
         empty = namespaces.made_directory(spec.directory / "empty", scratch.MODE)
-        return _written(spec, empty, place)
+        return _overlay_mounts(spec, empty, place)
     return [] if spec.scratch == "volume" else scratch.mounts(spec, place.parent)
 
 

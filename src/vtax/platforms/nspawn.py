@@ -117,6 +117,6 @@ def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
     privileges = ["--no-new-privileges=yes"] if gains_nothing else []
     if options.confinement == "none":
         return [*privileges, *(f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES)]
-    kept = confinement.capabilities(spec.privileges, options.confinement)
-    dropped = ",".join(map(str, confinement.other_capabilities(kept)))
-    return [*privileges, f"--drop-capability={dropped}"]
+    capabilities = confinement.capabilities(spec.privileges, options.confinement)
+    dropped_numbers = ",".join(map(str, confinement.other_capabilities(capabilities)))
+    return [*privileges, f"--drop-capability={dropped_numbers}"]

@@ -43,9 +43,9 @@ class Scratched(DriverOptions):
 
     @classmethod
     def choice_behind(cls, fact: str, value: str, baseline: str) -> Choice | None:
-        here, there = (_PLACES.get(place, "volume") for place in (value, baseline))
-        is_place = fact.startswith("scratch") and here != there
-        return ("scratch", here, there) if is_place else None
+        guest_place, baseline_place = (_PLACES.get(place, "volume") for place in (value, baseline))
+        is_place = fact.startswith("scratch") and guest_place != baseline_place
+        return ("scratch", guest_place, baseline_place) if is_place else None
 
 
 BOUNDED = ("cpuset", "quota")

@@ -66,9 +66,9 @@ def probe(
 
     if os.geteuid() != 0:
         return probed(False, Note("needs-root"), Note("hint-sudo"))
-    lacking = missing(programs)
-    if lacking:
-        return probed(False, *lacking)
+    missing_programs = missing(programs)
+    if missing_programs:
+        return probed(False, *missing_programs)
     version = ""
     try:
         if version_argv:
@@ -214,10 +214,10 @@ def _start_once(launch: Launch, options: Any, image: Image | None) -> tuple[str,
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
         effective = image or host_image(directory / "image")
         spec = GuestSpec(name, effective, resources, directory / "guest", journal)
-        running = launch(options, spec, bootstrap.argv("-") if image else [_CAT])
+        guest = launch(options, spec, bootstrap.argv("-") if image else [_CAT])
         try:
-            exchange(running.channel, with_image=image is not None)
-            return running.notes
+            exchange(guest.channel, with_image=image is not None)
+            return guest.notes
         finally:
             with suppress(VtaxError):
-                running.stop()
+                guest.stop()

@@ -23,8 +23,8 @@ def drivers() -> Mapping[str, Driver]:
 
 def find_driver(name: str) -> Driver | None:
     """Return the driver of a name; None of one that is not installed. Of those that vtax ships it imports no other."""
-    found: Driver | None = shipped_plugin("platform", name) or drivers().get(name)
-    return found
+    driver: Driver | None = shipped_plugin("platform", name) or drivers().get(name)
+    return driver
 
 
 def foreign() -> Mapping[str, Origin]:
@@ -42,10 +42,10 @@ def names() -> list[str]:
 
 def ladders() -> Mapping[str, tuple[Rung, ...]]:
     """Return the ladders of all drivers by name: rungs from the ground up."""
-    found: dict[str, tuple[Rung, ...]] = {}
+    rungs_by_name: dict[str, tuple[Rung, ...]] = {}
     for driver in drivers().values():
-        found |= driver.ladders()
-    return found
+        rungs_by_name |= driver.ladders()
+    return rungs_by_name
 
 
 def platform_of(rung: Rung) -> Platform:
@@ -55,16 +55,16 @@ def platform_of(rung: Rung) -> Platform:
 
 def forms() -> Mapping[str, Driver]:
     """Return drivers whose platforms are named `DRIVER:ARGUMENT`, by the form of those names, such as `ssh:HOST`."""
-    named = [driver for driver in drivers().values() if driver.argument]
-    return {f"{driver.name}:{driver.argument.upper()}": driver for driver in named}
+    drivers_with_argument = [driver for driver in drivers().values() if driver.argument]
+    return {f"{driver.name}:{driver.argument.upper()}": driver for driver in drivers_with_argument}
 
 
-def get(name: str, more: Iterable[str] = ()) -> Platform:
+def get(name: str, further_names: Iterable[str] = ()) -> Platform:
     """Return the platform of a name: a shipped one, or `DRIVER:ARGUMENT`.
 
     Of two drivers that ship a name the first has it. Raises BadInput with the nearest names.
 
-    more: further names that were possible.
+    further_names: that were possible, too.
     """
     for driver in drivers().values():
         if name in driver.variants:
@@ -73,32 +73,32 @@ def get(name: str, more: Iterable[str] = ()) -> Platform:
     key = drivers()[driver_name].argument if driver_name in drivers() else ""
     if value and key:
         return make(name, driver_name, {key: value})
-    near = _nearest_names(name, [*more, *names(), *forms()])
+    suggestions = _nearest_names(name, [*further_names, *names(), *forms()])
     raise BadInput(
-        f"there is no platform {name!r}{_suggestion(near)}", hint="vtax platforms lists them"
+        f"there is no platform {name!r}{_suggestion(suggestions)}", hint="vtax platforms lists them"
     )
 
 
-def _nearest_names(name: str, known: Sequence[str]) -> list[str]:
+def _nearest_names(name: str, all_names: Sequence[str]) -> list[str]:
     """Return the names that may be meant, whatever the capitals; of a family, such as kvm, its members."""
-    typed = name.lower()
-    if typed in known:
-        return [typed]
-    family = [member for member in known if member.startswith(f"{typed}-")]
-    return family[:_MOST_OF_A_FAMILY] or get_close_matches(typed, known, 3)
+    lower_name = name.lower()
+    if lower_name in all_names:
+        return [lower_name]
+    family = [member for member in all_names if member.startswith(f"{lower_name}-")]
+    return family[:_MOST_OF_A_FAMILY] or get_close_matches(lower_name, all_names, 3)
 
 
-def _suggestion(near: Sequence[str]) -> str:
-    return f"; did you mean {', '.join(near)}?" if near else ""
+def _suggestion(names: Sequence[str]) -> str:
+    return f"; did you mean {', '.join(names)}?" if names else ""
 
 
 def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     """Return a platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
     driver = drivers().get(driver_name)
     if driver is None:
-        near = get_close_matches(driver_name, drivers(), 3)
+        suggestions = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
-            f"there is no driver {driver_name!r}{_suggestion(near)}",
+            f"there is no driver {driver_name!r}{_suggestion(suggestions)}",
             hint=f"known: {', '.join(sorted(drivers()))}",
         )
     try:

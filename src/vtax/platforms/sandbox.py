@@ -118,17 +118,19 @@ class ContainerDriver(LaunchedDriver):
 
     def ladders(self) -> Mapping[str, tuple[Rung, ...]]:
         """Return its mechanisms, one by one; on the last rung is what the runtime itself adds."""
-        own = "a filter of its own" if self.has_own_filter else ""
-        itself = f"{self.name} itself, with {own}" if own else f"{self.name} itself"
+        filter_text = "a filter of its own" if self.has_own_filter else ""
+        mechanism_itself = (
+            f"{self.name} itself, with {filter_text}" if filter_text else f"{self.name} itself"
+        )
         rungs = [Rung("native", "nothing", "native", {})]
         for mechanism in ladder("sandbox", _MECHANISMS):
             if mechanism.name == _FILTER and "confinement" in self.Options.model_fields:
-                taking = ", ".join(filter(None, (own, *_CONFINEMENT)))
+                taking = ", ".join(filter(None, (filter_text, *_CONFINEMENT)))
                 left_out_by = {"confinement": "none"}
                 rungs.append(replace(mechanism, left_out_by=left_out_by, taking=taking))
             else:
                 rungs.append(mechanism)
-        return {self.name: (*rungs, Rung(self.name, itself, self.name, {}))}
+        return {self.name: (*rungs, Rung(self.name, mechanism_itself, self.name, {}))}
 
 
 @register_platform
@@ -187,8 +189,8 @@ def command(options: SandboxOptions, privileges: Collection[Privilege]) -> list[
         level: confinement.Confinement = (
             "strict" if options.capabilities == "none" else options.capabilities
         )
-        kept = confinement.numbers(confinement.capabilities(privileges, level))
-        mechanisms.append(f"capabilities={','.join(map(str, sorted(kept)))}")
+        capability_numbers = confinement.numbers(confinement.capabilities(privileges, level))
+        mechanisms.append(f"capabilities={','.join(map(str, sorted(capability_numbers)))}")
     if options.no_new_privileges:
         mechanisms.append("no-new-privileges")
     return [SANDBOX, *mechanisms, "--"] if mechanisms else []

@@ -138,7 +138,7 @@ class StdioGuest(RunningGuest):
         return [self.group] if self.elsewhere is None else [self.group, self.elsewhere]
 
     def limits_in_force(self) -> Mapping[str, Fact]:
-        """See RunningGuest: CPUs, their time, bytes of memory, as far as known."""
+        """Return CPUs, their time and bytes of memory, as far as known."""
         if self.machine:
             return _limit_facts(self.machine.cpus, self.machine.memory_bytes, self.machine.time)
         group = self.limited or self.group
@@ -157,7 +157,7 @@ class StdioGuest(RunningGuest):
         return self._cpu_s if self._stopped else _sum_known(group.cpu_s() for group in self._groups)
 
     def throttling(self) -> Mapping[str, float]:
-        """See RunningGuest. A guest keeps its quota, or has none, as long as it lives."""
+        """Return the throttling; a guest keeps its quota, or has none, as long as it lives."""
         group = self.limited or self.group
         if self._has_quota is None:
             self._has_quota = group.time().count is not None
@@ -172,7 +172,7 @@ class StdioGuest(RunningGuest):
         return self.machine is not None
 
     def oom_kills(self, *, has_ended: bool = False) -> int | None:
-        """See RunningGuest: in its cgroup, wherever that is, and by its console."""
+        """Count in its cgroup, wherever that is, and by its console."""
         kills = text_of(self.console).count(OUT_OF_MEMORY) if self.console else 0
         for group in self._groups:
             kills += group.oom_kills(in_log=has_ended) or 0
@@ -297,20 +297,20 @@ def start(
     stderr = spec.directory / "stderr.log"
     with ExitStack() as undo:
         try:
-            claimed = claim(spec, undo)
-            chosen = program(claimed.group)
-            notes = claimed.group.limit(limits(spec)) if chosen.limited else []
-            claimed.before += register()
-            for registered in claimed.before:
+            guest_claim = claim(spec, undo)
+            definition = program(guest_claim.group)
+            notes = guest_claim.group.limit(limits(spec)) if definition.limited else []
+            guest_claim.before += register()
+            for registered in guest_claim.before:
                 undo.callback(registered.release)
-            process, read_fd, write_fd = _spawn(chosen, claimed, stderr)
+            process, read_fd, write_fd = _spawn(definition, guest_claim, stderr)
         except RunInterrupted:
             raise
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, last_lines(stderr)) from error
         undo.pop_all()
     channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
-    return StdioGuest(process, channel, claimed, stderr, tuple(notes))
+    return StdioGuest(process, channel, guest_claim, stderr, tuple(notes))
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
@@ -354,42 +354,42 @@ def drained(path: Path) -> Iterator[int]:
 
     So nothing of a guest has a file of this host open. What is said within the context is in the file after it.
     """
-    reading, writing = os.pipe()
-    drain = Thread(target=_drain, args=(reading, path), daemon=True)
+    read_end, write_end = os.pipe()
+    drain = Thread(target=_drain, args=(read_end, path), daemon=True)
     _drains[path] = drain
     drain.start()
     try:
-        yield writing
+        yield write_end
     except BaseException:
-        os.close(writing)
+        os.close(write_end)
         drain.join(_ENDING_S)
         raise
-    os.close(writing)
+    os.close(write_end)
 
 
-def _drain(reading: int, path: Path) -> None:
+def _drain(read_end: int, path: Path) -> None:
     """Copy a pipe until its end; what is beyond a bound is read and forgotten."""
-    left = _KEPT_BYTES
-    with os.fdopen(reading, "rb", buffering=0) as pipe, path.open("wb", buffering=0) as file:
+    remaining_bytes = _KEPT_BYTES
+    with os.fdopen(read_end, "rb", buffering=0) as pipe, path.open("wb", buffering=0) as file:
         while piece := pipe.read(_PIECE_BYTES):  # empty at the end
             with suppress(OSError):  # no room on the disk
-                file.write(piece[:left])
-            left = max(0, left - len(piece))
+                file.write(piece[:remaining_bytes])
+            remaining_bytes = max(0, remaining_bytes - len(piece))
 
 
 def _spawn(
-    program: Program, claimed: Claim, stderr: Path
+    program: Program, guest_claim: Claim, stderr: Path
 ) -> tuple[subprocess.Popen[bytes], int, int]:
     """Return the process, a descriptor that reads what it prints, and one that writes what it reads."""
-    group = claimed.group.child(program.subgroup) if program.subgroup else claimed.group
+    group = guest_claim.group.child(program.subgroup) if program.subgroup else guest_claim.group
     with ExitStack() as files:
         errors = files.enter_context(drained(stderr))
         join = files.enter_context(group.procs_file())
         ids_of = files.enter_context(user_namespace(program.ids)) if program.ids else None
-        inside = None
+        mount_namespace_fd = None
         if program.inside:
             mounts_of = Path(f"/proc/{program.inside}/ns/mnt")
-            inside = files.enter_context(mounts_of.open("rb")).fileno()
+            mount_namespace_fd = files.enter_context(mounts_of.open("rb")).fileno()
         child_stdin, write_fd = os.pipe()
         read_fd, child_stdout = os.pipe()
         files.callback(os.close, child_stdin)
@@ -397,7 +397,7 @@ def _spawn(
         try:
             process = spawn(
                 program.argv,
-                tag=claimed.tag,
+                tag=guest_claim.tag,
                 stdin=child_stdin,
                 stdout=child_stdout,
                 stderr=errors,
@@ -409,7 +409,7 @@ def _spawn(
                     new_root=program.new_root,
                     join=join,
                     ids_of=ids_of,
-                    inside=inside,
+                    inside=mount_namespace_fd,
                 ),
             )
         except BaseException:

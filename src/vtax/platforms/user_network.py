@@ -77,7 +77,7 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
     run(["ip", "netns", "attach", spec.name, str(pid)])  # pasta may not open /proc/PID/ns/net
     netns = NAMES / spec.name
     Namespace(netns).suppress_background_traffic()
-    argv = command_line(network, interface, netns, _outside(spec.plugboard.lab_namespace))
+    argv = command_line(network, interface, netns, _uplink_interface(spec.plugboard.lab_namespace))
     with log.open("wb") as errors, guest.group.child(subgroup).procs_file() as join:
         process = spawn(
             ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv],
@@ -105,9 +105,9 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
 
 
 def command_line(
-    network: Network, interface: Interface, netns: Path, outside: str
+    network: Network, interface: Interface, netns: Path, lab_interface: str
 ) -> Sequence[str]:
-    """Return the command, as Podman gives it. outside: an interface of the lab, that pasta needs to name."""
+    """Return the command, as Podman gives it. lab_interface: of the lab, that pasta needs to name."""
     network_address = ip_interface(interface.addresses[0])
     if network == "slirp4netns":
         return [
@@ -133,7 +133,7 @@ def command_line(
         f"--netmask={network_address.network.prefixlen}",
         f"--gateway={interface.engine}",
         f"--mtu={interface.mtu}",
-        f"--interface={outside}",
+        f"--interface={lab_interface}",
         "--ipv4-only",
         "--tcp-ports=none",
         "--udp-ports=none",
@@ -144,9 +144,9 @@ def command_line(
     ]
 
 
-def _outside(namespace: str) -> str:
+def _uplink_interface(namespace: str) -> str:
     """Return an interface by which the lab reaches what guests talk to: the last one that has an address."""
-    shown = Namespace.named(namespace).run(["ip", "-json", "-4", "address", "show", "up"]).stdout
+    listing = Namespace.named(namespace).run(["ip", "-json", "-4", "address", "show", "up"]).stdout
     return str(
-        [link["ifname"] for link in json.loads(shown) if link.get("ifname", "lo") != "lo"][-1]
+        [link["ifname"] for link in json.loads(listing) if link.get("ifname", "lo") != "lo"][-1]
     )

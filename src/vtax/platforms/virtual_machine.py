@@ -62,8 +62,8 @@ def boot_files(
     Raises ImageError.
     """
     if kernel == "host":
-        own = host_kernel.prepare(Home.from_environment(), image, modules)
-        return own.kernel, own.initrd
+        host_boot = host_kernel.prepare(Home.from_environment(), image, modules)
+        return host_boot.kernel, host_boot.initrd
     return image.elf_kernel if image.elf_kernel.exists() else image.kernel, image.initrd
 
 
@@ -75,32 +75,36 @@ def overlay(spec: GuestSpec) -> Path:
 
 
 def kernel_command_line(
-    console: str, modules: Sequence[str], root_device: str, stream: str, more: Sequence[str] = ()
+    console: str,
+    modules: Sequence[str],
+    root_device: str,
+    stream: str,
+    further_words: Sequence[str] = (),
 ) -> str:
     """Return the command line of a quiet kernel that turns off after a panic, so that a dead guest closes its channel.
 
     console: empty for none.
     modules, root_device, stream: words of the image's init (image/data/init).
-    more: words before those.
+    further_words: before those.
     """
     words = [f"console={console}"] if console else []
-    words += ["quiet", "panic=-1", "net.ifnames=0", *more]
+    words += ["quiet", "panic=-1", "net.ifnames=0", *further_words]
     words.append(f"vtax.modules={','.join(modules)}")
     words.append(f"vtax.root={root_device}")
     words.append(f"vtax.stream={stream}")
     return " ".join(words)
 
 
-def emulation_words(tsc_khz: int | None, more: Collection[str]) -> list[str]:
+def emulation_words(tsc_khz: int | None, further_words: Collection[str]) -> list[str]:
     """Return words for a kernel whose CPU is emulated: what to skip, and the rate of the time stamp counter.
 
     Such a CPU shows the host's own counter: its rate is passed rather than measured by the guest.
 
     tsc_khz: the rate; None where it is not known.
-    more: words before those of the counter.
+    further_words: before those of the counter.
     """
     rate = (f"tsc_early_khz={tsc_khz}", "tsc=reliable") if tsc_khz else ()
-    return [*_SKIPPED_AT_BOOT, "no_timer_check", *more, *rate]
+    return [*_SKIPPED_AT_BOOT, "no_timer_check", *further_words, *rate]
 
 
 def helper_cpus(resources: Resources) -> tuple[list[int], bool]:
@@ -129,14 +133,14 @@ def vcpu_threads(pid: int, name: re.Pattern[str], proc: Path = Path("/proc")) ->
 
 def pin(threads: Sequence[int], resources: Resources, group: Cgroup) -> Limits:
     """Pin virtual CPUs, one to each host CPU, and return what the machine has then, as read back."""
-    allowed: set[int] = set()
+    cpus_allowed: set[int] = set()
     for number, thread in enumerate(threads):
         cpus = (resources.cpus[number],) if resources.pinned else resources.cpus
         os.sched_setaffinity(thread, cpus)
-        allowed |= os.sched_getaffinity(thread)
+        cpus_allowed |= os.sched_getaffinity(thread)
     time = group.time()
     count = min(time.count or len(threads), len(threads))
-    return Limits(tuple(sorted(allowed)), resources.memory_bytes, replace(time, count=count))
+    return Limits(tuple(sorted(cpus_allowed)), resources.memory_bytes, replace(time, count=count))
 
 
 def limit_time(group: Cgroup, resources: Resources) -> list[str]:

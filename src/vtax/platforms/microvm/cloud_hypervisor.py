@@ -96,27 +96,27 @@ class CloudHypervisor(MicroVm):
 
         Raises PlatformError for one that cannot be read.
         """
-        own = machine.directory / "snapshot"
-        own.mkdir()
+        copy = machine.directory / "snapshot"
+        copy.mkdir()
         for path in snapshot.iterdir():
-            (own / path.name).symlink_to(path)
+            (copy / path.name).symlink_to(path)
         try:
-            given = json.loads((snapshot / _CONFIGURATION).read_text())
-            for (_, tap), net in zip(machine.nics, given.get("net") or [], strict=True):
+            configuration = json.loads((snapshot / _CONFIGURATION).read_text())
+            for (_, tap), net in zip(machine.nics, configuration.get("net") or [], strict=True):
                 net["tap"] = tap
         except (ValueError, AttributeError, TypeError) as error:
-            damaged = Note("snapshot-damaged", error=error)
+            note = Note("snapshot-damaged", error=error)
             raise PlatformError(
-                damaged, where=str(snapshot / _CONFIGURATION), hint=Note("hint-snapshot")
+                note, where=str(snapshot / _CONFIGURATION), hint=Note("hint-snapshot")
             ) from error
-        (own / _CONFIGURATION).unlink()
-        (own / _CONFIGURATION).write_text(json.dumps(given))
+        (copy / _CONFIGURATION).unlink()
+        (copy / _CONFIGURATION).write_text(json.dumps(configuration))
         return [
             *self.serve,
             "--log-file",
             str(machine.log),
             "--restore",
-            f"source_url=file://{own}",
+            f"source_url=file://{copy}",
         ]
 
     def save(self, api: Api, snapshot: Path) -> None:
@@ -131,12 +131,12 @@ class CloudHypervisor(MicroVm):
         return []
 
     def make_stream(self, fds: ExitStack) -> Stream:
-        ours, theirs = os.openpty()
-        fds.callback(os.close, theirs)
-        tty.setraw(theirs)
-        return Stream(theirs, theirs, ours, ours)
+        pty_master, pty_slave = os.openpty()
+        fds.callback(os.close, pty_slave)
+        tty.setraw(pty_slave)
+        return Stream(pty_slave, pty_slave, pty_master, pty_master)
 
-    def said(self, directory: Path) -> str:
+    def last_console_lines(self, directory: Path) -> str:
         return virtual_machine.console_errors(directory / _CONSOLE)
 
 

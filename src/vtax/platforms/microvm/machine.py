@@ -72,7 +72,7 @@ class Api:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            said = answer.read().decode(errors="replace")
+            body_text = answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             raise PlatformError(
                 Note("vmm-silent", product=self.product, path=path, error=error)
@@ -81,7 +81,7 @@ class Api:
             connection.close()
         if answer.status >= http.client.MULTIPLE_CHOICES:
             raise PlatformError(
-                Note("vmm-refused", product=self.product, path=path), where=said[:_SHOWN]
+                Note("vmm-refused", product=self.product, path=path), where=body_text[:_SHOWN]
             )
 
 
@@ -96,7 +96,7 @@ class _Connection(http.client.HTTPConnection):
         directory = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
         try:
             self.sock = wait_until(
-                lambda: _connected(directory), _CONNECT_S * timeout_factor(), 0.001
+                lambda: _try_connect(directory), _CONNECT_S * timeout_factor(), 0.001
             )
         finally:
             os.close(directory)
@@ -105,14 +105,14 @@ class _Connection(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
 
 
-def _connected(directory: int) -> socket.socket | None:
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _try_connect(directory: int) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        found.connect(f"/proc/self/fd/{directory}/{SOCKET}")
+        connection.connect(f"/proc/self/fd/{directory}/{SOCKET}")
     except OSError:
-        found.close()
+        connection.close()
         return None
-    return found
+    return connection
 
 
 def snapshot_key(*decides: object) -> str:
@@ -124,10 +124,10 @@ def snapshot_key(*decides: object) -> str:
 
 def ensure_snapshot(name: str, make: Callable[[Path], None], journal: Journal) -> tuple[Path, bool]:
     """Return the directory of a snapshot, and whether it was made now, by `make`. The oldest of many go."""
-    kept = Home.from_environment().root / "cache" / "snapshots"
-    kept.mkdir(parents=True, exist_ok=True)
-    final, partial = kept / name, kept / f"{name}.partial"
-    with _alone(kept):
+    snapshots = Home.from_environment().root / "cache" / "snapshots"
+    snapshots.mkdir(parents=True, exist_ok=True)
+    final, partial = snapshots / name, snapshots / f"{name}.partial"
+    with _lock_directory(snapshots):
         if final.is_dir():
             os.utime(final)
             return final, False
@@ -139,7 +139,7 @@ def ensure_snapshot(name: str, make: Callable[[Path], None], journal: Journal) -
         finally:
             registered.release()
         others = sorted(
-            kept.glob("[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True
+            snapshots.glob("[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True
         )
         for path in others[_KEPT:]:
             remove_tree(path)
@@ -147,7 +147,7 @@ def ensure_snapshot(name: str, make: Callable[[Path], None], journal: Journal) -
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _lock_directory(directory: Path) -> Iterator[None]:
     """Let one process at a time make snapshots. The kernel frees the lock when it dies."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -269,8 +269,8 @@ class MicroVm(Hypervisor):
 
     def check_host(self, options: MicroVmOptions) -> tuple[str, tuple[str, ...]]:
         """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
-        own = {options.binary: Note("hint-binary", product=self.product)}
-        missing = probing.missing(own) or probing.missing(self.packages)
+        program_hints = {options.binary: Note("hint-binary", product=self.product)}
+        missing = probing.missing(program_hints) or probing.missing(self.packages)
         if missing:
             what, hint = missing
             raise PlatformError(what, hint=hint)
@@ -342,23 +342,28 @@ class MicroVm(Hypervisor):
         self, program: str, spec: GuestSpec, machine: Machine, directory: Path
     ) -> None:
         """Boot a guest with the same interfaces, wait for its greeting, write the snapshot, end it."""
-        own = replace(
+        template_spec = replace(
             spec, name=f"vtax-s{secrets.token_hex(2)}", directory=spec.directory / "template"
         )
-        own.directory.mkdir()
-        booted = replace(
-            machine, name=own.name, directory=own.directory, disk=own.directory / self.disk_name
+        template_spec.directory.mkdir()
+        template = replace(
+            machine,
+            name=template_spec.name,
+            directory=template_spec.directory,
+            disk=template_spec.directory / self.disk_name,
         )
-        self.make_disk(own)
-        guest = self._run([program, *self.serve, *self.command(booted)], own, booted, [])
+        self.make_disk(template_spec)
+        guest = self._run(
+            [program, *self.serve, *self.command(template)], template_spec, template, []
+        )
         try:
             guest.channel.skip_to(
                 GREETING, _CONSOLE_LIMIT, time.monotonic() + _TEMPLATE_S * timeout_factor()
             )
-            self.save(Api(own.directory, self.product), directory)
+            self.save(Api(template_spec.directory, self.product), directory)
         finally:
             guest.stop()
-        booted.disk.rename(directory / self.disk_name)
+        template.disk.rename(directory / self.disk_name)
 
     def _run(
         self,
@@ -378,18 +383,18 @@ class MicroVm(Hypervisor):
             notes.append(Note("vmm-shares-host-cpus", product=self.product))
         with ExitStack() as undo, ExitStack() as fds:
             try:
-                claimed = claim(spec, undo)
-                notes += virtual_machine.limit_time(claimed.group, spec.resources)
+                guest_claim = claim(spec, undo)
+                notes += virtual_machine.limit_time(guest_claim.group, spec.resources)
                 stream = self.make_stream(fds)
                 channel = Channel(stream.read, stream.write)
                 undo.callback(channel.close)
-                process = _spawn(argv, spec, claimed, stream)
+                process = _spawn(argv, spec, guest_claim, stream)
                 channel.diagnose = partial(self.describe, spec.directory, process)
                 if snapshot is not None:
                     self.load(api, machine, snapshot)
                 threads = self._vcpu_threads(process, spec.resources.vcpus)
                 executing_at = time.monotonic()
-                limits = virtual_machine.pin(threads, spec.resources, claimed.group)
+                limits = virtual_machine.pin(threads, spec.resources, guest_claim.group)
                 _move_others(process.pid, threads, helpers)
                 if snapshot is not None:
                     self.resume(api)
@@ -400,7 +405,7 @@ class MicroVm(Hypervisor):
         stdio.compile_agent(channel, spec.image)
         limits = replace(limits, memory_bytes=machine.memory_mib << _MIB)
         guest = StdioGuest(
-            process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits
+            process, channel, guest_claim, spec.directory / _STDERR, tuple(notes), machine=limits
         )
         guest.executing_at, guest.parts = executing_at, self.parts
         guest.console = spec.directory / virtual_machine.CONSOLE
@@ -417,16 +422,16 @@ class MicroVm(Hypervisor):
             pids = virtual_machine.vcpu_threads(process.pid, self.vcpu)
             return pids if len(pids) == vcpus else []
 
-        lacking = PlatformError(Note("vmm-no-vcpus", product=self.product, vcpus=vcpus))
-        return wait_until(threads, _START_S * timeout_factor(), _LOOK_S, otherwise=lambda: lacking)
+        no_vcpus = PlatformError(Note("vmm-no-vcpus", product=self.product, vcpus=vcpus))
+        return wait_until(threads, _START_S * timeout_factor(), _LOOK_S, otherwise=lambda: no_vcpus)
 
-    def said(self, directory: Path) -> str:
+    def last_console_lines(self, directory: Path) -> str:
         """Return what a machine's kernel said at last, where that is kept."""
         return ""
 
     def describe(self, directory: Path, process: subprocess.Popen[bytes] | None) -> str:
         """Tell what is known of a machine: what kernel and program said at last, whether it runs or how it ended."""
-        parts = [self.said(directory)]
+        parts = [self.last_console_lines(directory)]
         for name in (_LOG, _STDERR):
             parts.append(stdio.last_lines(directory / name, 2))
         if process is not None:
@@ -456,15 +461,15 @@ def copy(source: Path, target: Path) -> list[str]:
 
 
 def _spawn(
-    argv: Sequence[str], spec: GuestSpec, claimed: Claim, stream: Stream
+    argv: Sequence[str], spec: GuestSpec, guest_claim: Claim, stream: Stream
 ) -> subprocess.Popen[bytes]:
     """Start a monitor in the guest's cgroup and directory, with interfaces in the lab's network namespace."""
     if spec.plugboard is not None:
         argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
-    with (spec.directory / _STDERR).open("wb") as errors, claimed.group.procs_file() as join:
+    with (spec.directory / _STDERR).open("wb") as errors, guest_claim.group.procs_file() as join:
         return spawn(
             argv,
-            tag=claimed.tag,
+            tag=guest_claim.tag,
             stdin=stream.stdin,
             stdout=stream.stdout,
             stderr=errors.fileno(),

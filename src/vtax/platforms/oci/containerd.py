@@ -104,8 +104,8 @@ def _program(options: ContainerdOptions) -> str:
 
 def short_version(line: str) -> str:
     """Return name and version in the line `containerd PACKAGE VERSION REVISION`."""
-    name, *more = line.split()
-    return " ".join([name, *more[1:2]])
+    name, *fields = line.split()
+    return " ".join([name, *fields[1:2]])
 
 
 @register_platform
@@ -117,7 +117,6 @@ class Containerd(ContainerDriver):
     variants: Mapping[str, Mapping[str, Any]] = {"containerd": {}}
 
     def needed_programs(self, options: ContainerdOptions) -> Mapping[str, str]:
-        """See LaunchedDriver."""
         runtime = {_program(options): oci_runtime.PACKAGES.get(options.runtime, "")}
         return {"containerd": "containerd", "ctr": "containerd"} | runtime
 
@@ -141,16 +140,16 @@ class Containerd(ContainerDriver):
     ) -> StdioGuest:
         """Start a guest whose first program is argv."""
         # A daemon that received a request for a task while the client ended makes the cgroup anew.
-        again = cgroups.register_again(spec.name, spec.journal)
+        cgroup_again = cgroups.register_again(spec.name, spec.journal)
         daemon, sandboxed = private_daemon(spec.journal), options.runtime in oci_runtime.SANDBOXES
         root = containers.overlay_root(spec)
 
         def program(group: Cgroup) -> Program:
-            place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
+            network, network_mount = oci_runtime.network_of(spec) if sandboxed else (None, None)
             (spec.directory / "config.json").write_text(
-                json.dumps(bundle(spec, root.path, argv, group, place))
+                json.dumps(bundle(spec, root.path, argv, group, network))
             )
-            mounts = [root.mount, *([shown] if shown else [])]
+            mounts = [root.mount, *([network_mount] if network_mount else [])]
             return Program(
                 command_line(options, spec),
                 mounts,
@@ -165,8 +164,8 @@ class Containerd(ContainerDriver):
                 spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list
             )
             undo.pop_all()
-        guest.claim.after += [again, container]
-        guest.parts, guest.daemon = PARTS, cache(partial(_serving, daemon, spec.name))
+        guest.claim.after += [cgroup_again, container]
+        guest.parts, guest.daemon = PARTS, cache(partial(_serving_pids, daemon, spec.name))
         if sandboxed:
             oci_runtime.mark_sandbox(guest, spec)
         return containers.finish_start(guest, spec, argv, sandboxed=sandboxed)
@@ -174,10 +173,10 @@ class Containerd(ContainerDriver):
 
 def command_line(options: ContainerdOptions, spec: GuestSpec) -> list[str]:
     """Return the ctr command."""
-    by = f"--runc-binary={find_program(options.runtime) or options.runtime}"
+    runtime_option = f"--runc-binary={find_program(options.runtime) or options.runtime}"
     if options.runtime == "kata":
-        by = "--runtime=io.containerd.kata.v2"
-    return [*_CTR, "run", f"--config={spec.directory / 'config.json'}", by, spec.name]
+        runtime_option = "--runtime=io.containerd.kata.v2"
+    return [*_CTR, "run", f"--config={spec.directory / 'config.json'}", runtime_option, spec.name]
 
 
 def bundle(
@@ -214,13 +213,13 @@ def private_daemon(journal: Journal) -> ContainerdDaemon:
 
     Raises PlatformError with the end of its log.
     """
-    running = _private.get(journal)
-    if running is None or running.process.poll() is not None:
-        running = _private[journal] = _start(journal)
-    return running
+    daemon = _private.get(journal)
+    if daemon is None or daemon.process.poll() is not None:
+        daemon = _private[journal] = _start_daemon(journal)
+    return daemon
 
 
-def _start(journal: Journal) -> ContainerdDaemon:
+def _start_daemon(journal: Journal) -> ContainerdDaemon:
     tag = f"vtax-containerd-{secrets.token_hex(4)}"
     directory = Home.from_environment().ensure().guests / tag
     journal.register(Tree(str(directory)))
@@ -283,11 +282,11 @@ def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreComma
     )
 
 
-def _serving(daemon: ContainerdDaemon, name: str) -> list[int]:
+def _serving_pids(daemon: ContainerdDaemon, name: str) -> list[int]:
     """Return the daemon, and the shim of a container."""
-    found = [daemon.process.pid]
+    pids = [daemon.process.pid]
     for pid in tagged_pids(daemon.tag):
         with suppress(OSError):
             if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids

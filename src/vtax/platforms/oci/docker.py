@@ -68,7 +68,7 @@ class Docker(ContainerDriver):
         """They are in the storage of a daemon."""
 
     def needed_programs(self, options: DockerOptions) -> Mapping[str, str]:
-        """See LaunchedDriver. A daemon of the host's has its runtimes."""
+        """Return the programs to install; a daemon of the host's has its runtimes."""
         programs = {"docker": "docker-cli" if find_program("dockerd") else "docker.io"}
         if not _fitting_host_daemon(options):
             programs["dockerd"] = "docker.io"
@@ -93,7 +93,7 @@ class Docker(ContainerDriver):
         return oci_runtime.with_version(probe, options.runtime)
 
     def network_limits(self, options: DockerOptions) -> NetworkLimits:
-        """See platforms.base.Driver. Docker makes a container's network namespace when a sandbox reads it already."""
+        """Return the limits: a sandbox reads its network namespace before Docker has filled it."""
         limits = oci_runtime.network_limits(options.runtime, options.network)
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
@@ -208,19 +208,19 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
     return daemon if has_storage and options.userns == daemon.userns else None
 
 
-def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
+def _no_fitting_daemon(options: DockerOptions, daemon: Daemon | None) -> PlatformError:
     """Return the error that says why the host's daemon is not used."""
-    if running is None:
+    if daemon is None:
         return PlatformError(Note("no-docker"), hint="systemctl start docker")
-    if options.storage not in ("default", running.storage):
-        difference = f"uses the storage driver {running.storage}, not {options.storage}"
+    if options.storage not in ("default", daemon.storage):
+        difference = f"uses the storage driver {daemon.storage}, not {options.storage}"
         option = "storage = 'default'"
-    elif options.runtime not in running.runtimes:
+    elif options.runtime not in daemon.runtimes:
         difference = f"has no runtime {options.runtime}"
         option = "add it to /etc/docker/daemon.json"
     else:
-        difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
-        option = f"userns = {str(running.userns).lower()}"
+        difference = f"runs containers {'with' if daemon.userns else 'without'} a user namespace (userns-remap)"
+        option = f"userns = {str(daemon.userns).lower()}"
     return PlatformError(
         Note("docker-differs", difference=difference),
         hint=Note("hint-docker-option", option=option),

@@ -119,11 +119,11 @@ class Daemon:
         vtax's older ones go then, unless they are in use. keep_others: they stay; for an image that is soon gone.
         """
         name = f"{REPOSITORY}:{image.key}"
-        known = self.image_names()
-        if name not in known:
+        present_names = self.image_names()
+        if name not in present_names:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
-            if known and not keep_others:
-                run(self.command("image", "rm", *known), check=False)
+            if present_names and not keep_others:
+                run(self.command("image", "rm", *present_names), check=False)
         return name
 
 
@@ -262,9 +262,9 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
             return _ask(path, private=True)
         return None
 
-    running = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
-    assert running is not None
-    return running
+    answering = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
+    assert answering is not None
+    return answering
 
 
 def _refuse_second_owner(pid_file: Path) -> None:
@@ -339,26 +339,26 @@ def remove_copies(home: Home, key: str, journal: Journal) -> list[str]:
 
     Raises BadInput while a container of it, or a private daemon with it, runs.
     """
-    return [*_from_host_daemon(key), *_from_private_daemons(home, key, journal)]
+    return [*_remove_from_host_daemon(key), *_remove_from_private_daemons(home, key, journal)]
 
 
-def _from_host_daemon(key: str) -> list[str]:
+def _remove_from_host_daemon(key: str) -> list[str]:
     daemon = host_daemon() if find_program("docker") else None
     if daemon is None:
         return []
     name = f"{REPOSITORY}:{key}"
     if name not in daemon.image_names():
         return []
-    removed = run(daemon.command("image", "rm", name), check=False)
-    if removed.status != 0:
+    result = run(daemon.command("image", "rm", name), check=False)
+    if result.status != 0:
         raise BadInput(
-            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}",
+            f"Docker cannot remove {name}: {result.stderr.strip()[-200:]}",
             hint=Note("hint-stop-containers"),
         )
     return [f"the copy in the host's Docker ({name})"]
 
 
-def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
+def _remove_from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
     top = home.docker
     descriptions: list[str] = []
     if not top.is_dir():

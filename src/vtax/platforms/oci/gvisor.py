@@ -74,7 +74,6 @@ class Gvisor(LaunchedDriver):
     writes_below_directory = True
 
     def needed_programs(self, options: GvisorOptions) -> Mapping[str, str]:
-        """See LaunchedDriver."""
         return {options.runsc: oci_runtime.RUNSC_HINT}
 
     def probe(self, options: GvisorOptions, image: Image | None) -> Probe:

@@ -53,13 +53,12 @@ class Podman(ContainerDriver):
     }
 
     def needed_programs(self, options: OciOptions) -> Mapping[str, str]:
-        """See LaunchedDriver."""
-        own = {
+        programs = {
             "podman": "podman",
             options.runtime: oci_runtime.PACKAGES[options.runtime],
             "conmon": "conmon",
         }
-        return own | user_network.programs(options.network)
+        return programs | user_network.programs(options.network)
 
     def probe(self, options: OciOptions, image: Image | None) -> Probe:
         """Start it once."""
@@ -87,10 +86,10 @@ class Podman(ContainerDriver):
             environment[variable] = str(path)
 
         def program(group: Cgroup) -> Program:
-            place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
-            command = command_line(options, spec, root, group.runtime_path, argv, place)
+            network, network_mount = oci_runtime.network_of(spec) if sandboxed else (None, None)
+            command = command_line(options, spec, root, group.runtime_path, argv, network)
             mounts = [
-                *([shown] if shown else []),
+                *([network_mount] if network_mount else []),
                 *containers.runtime_mounts(root),
                 *oci_runtime.one_hierarchy(),
             ]

@@ -97,9 +97,9 @@ def own_namespace(spec: GuestSpec) -> list[Registration]:
     try:
         run(["ip", "netns", "add", spec.name])
         if spec.plugboard is None:
-            own = Namespace.named(spec.name)
-            own.suppress_background_traffic()
-            own.ip("link set dev lo up")
+            namespace = Namespace.named(spec.name)
+            namespace.suppress_background_traffic()
+            namespace.ip("link set dev lo up")
         else:
             spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
     except BaseException:
@@ -135,7 +135,7 @@ def bundle(
     """
     environment = ENVIRONMENT | ({"LC_ALL": locale} if locale else {})
     capabilities = [f"CAP_{name}" for name in confinement.capabilities(spec.privileges)]
-    named = {"type": "network"} | ({"path": str(network)} if network else {})
+    network_namespace = {"type": "network"} | ({"path": str(network)} if network else {})
     return {
         "ociVersion": "1.0.0",
         "process": {
@@ -165,6 +165,9 @@ def bundle(
             *scratch.oci_mounts(spec),
         ],
         "linux": {
-            "namespaces": [*({"type": kind} for kind in ("pid", "ipc", "uts", "mount")), named]
+            "namespaces": [
+                *({"type": kind} for kind in ("pid", "ipc", "uts", "mount")),
+                network_namespace,
+            ]
         },
     }

@@ -99,9 +99,9 @@ class QemuOptions(CpuLimited):
             raise ValueError("io_thread needs disk virtio-blk")
         of_disk = ("disk", "cache", "aio")
         if self.root != "disk" and (
-            chosen := [name for name in of_disk if name in self.model_fields_set]
+            disk_options := [name for name in of_disk if name in self.model_fields_set]
         ):
-            raise ValueError(f"root {self.root} has no disk: leave out {', '.join(chosen)}")
+            raise ValueError(f"root {self.root} has no disk: leave out {', '.join(disk_options)}")
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio native needs cache none")
         return self
@@ -205,8 +205,8 @@ def _ladder(accel: str, cpu: str) -> tuple[Rung, ...]:
     steps = [Step(f"{accel}-ground", "emulated NIC and disk", ground)]
     for name, mechanism, changes in choices:
         key, value = next(iter(changes.items()))
-        chosen, other = _assigned(key, value), _assigned(key, options.get(key, False))
-        steps.append(Step(f"{accel}-{name}", mechanism, changes, other, chosen))
+        setting, default = _assigned(key, value), _assigned(key, options.get(key, False))
+        steps.append(Step(f"{accel}-{name}", mechanism, changes, default, setting))
         options |= changes
     return ladder("qemu", steps)
 
@@ -364,8 +364,8 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """Return the command line of the guest's kernel. tsc_khz: see virtual_machine.emulation_words."""
     words: list[str] = []
     if options.accel == "tcg" and options.machine != "virt":
-        more = [_BY_MP_TABLE] if options.machine == "pc" else []
-        words = virtual_machine.emulation_words(tsc_khz, more)
+        further_words = [_BY_MP_TABLE] if options.machine == "pc" else []
+        words = virtual_machine.emulation_words(tsc_khz, further_words)
     if options.data != "root":
         words.append(f"vtax.data={options.data}")
     if options.mitigations == "off":
@@ -391,13 +391,13 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     return [*argv, "-device", "ide-hd,drive=root,bus=ide.0"]
 
 
-def share(options: QemuOptions, shared: SharedDirectory) -> list[str]:
+def share(options: QemuOptions, directory: SharedDirectory) -> list[str]:
     """Return a directory of this host for the guest. Owners and modes are its own (passthrough)."""
-    tag = shared.tag
-    if shared.by == "virtiofs":
+    tag = directory.tag
+    if directory.by == "virtiofs":
         device = f"{_on_bus(options, 'vhost-user-fs')},chardev={tag},tag={tag}"
-        return ["-chardev", f"socket,id={tag},fd={shared.fd}", "-device", device]
-    path = str(shared.path).replace(",", ",,")
+        return ["-chardev", f"socket,id={tag},fd={directory.fd}", "-device", device]
+    path = str(directory.path).replace(",", ",,")
     back = f"local,id={tag},path={path},security_model=passthrough,multidevs=remap"
     device = f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}"
     return ["-fsdev", back, "-device", device]

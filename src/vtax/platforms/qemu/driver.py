@@ -86,15 +86,13 @@ class Qemu(VirtualMachines):
         return NetworkLimits(mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=queues)
 
     def lacking(self, options: QemuOptions) -> tuple[str, str] | None:
-        """See platforms.base.Driver. Raises ImageError for the host's kernel."""
+        """Return what is missing. Raises ImageError for the host's kernel."""
         return qemu_probe.missing(options)
 
     def marks(self, options: QemuOptions) -> tuple[str, ...]:
-        """See platforms.base.Driver."""
         return qemu_probe.marks(options)
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
-        """See platforms.base.Driver and qemu_probe."""
         return qemu_probe.probe(options, image, self.start)
 
     def start_machine(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
@@ -171,7 +169,7 @@ def _start(
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
-            claimed = claim(spec, undo)
+            guest_claim = claim(spec, undo)
             agent, agent_of_qemu = map(fds.enter_context, socket.socketpair())
             monitor, monitor_of_qemu = map(fds.enter_context, socket.socketpair())
             io = command.QemuIo(
@@ -184,11 +182,11 @@ def _start(
                 nics=nics,
                 vhost=vhost,
             )
-            notes += virtual_machine.limit_time(claimed.group, spec.resources)
-            process = _spawn(options, spec, boot, io, claimed, helpers)
+            notes += virtual_machine.limit_time(guest_claim.group, spec.resources)
+            process = _spawn(options, spec, boot, io, guest_claim, helpers)
             agent_of_qemu.close()
             monitor_of_qemu.close()
-            machine = _pin_and_run(monitor, spec.resources, claimed.group)
+            machine = _pin_and_run(monitor, spec.resources, guest_claim.group)
             executing_at = time.monotonic()
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -202,7 +200,7 @@ def _start(
     return StdioGuest(
         process,
         channel,
-        claimed,
+        guest_claim,
         stderr,
         tuple(notes),
         machine=machine,
@@ -217,31 +215,33 @@ def _spawn(
     spec: GuestSpec,
     boot: virtual_machine.Boot,
     io: command.QemuIo,
-    claimed: Claim,
+    guest_claim: Claim,
     helpers: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     """Spawn QEMU, after what serves its files if that is another program. Raises CommandFailed, OSError."""
-    inherited = [io.agent_fd, io.monitor_fd]
+    inherited_fds = [io.agent_fd, io.monitor_fd]
     for nic in io.nics:
-        inherited += nic.fds
+        inherited_fds += nic.fds
     with ExitStack() as fds:
         errors = fds.enter_context((spec.directory / "stderr.log").open("wb")).fileno()
-        join = fds.enter_context(claimed.group.procs_file())
+        join = fds.enter_context(guest_claim.group.procs_file())
         shares = []
         for share in io.shares:
             if share.by != "virtiofs":
                 shares.append(share)
                 continue
             enter = _enter(join, helpers, [share])
-            server = qemu_shares.serve(spec.directory, share, claimed, errors, enter)
+            server = qemu_shares.serve(spec.directory, share, guest_claim, errors, enter)
             fd = fds.enter_context(server).fileno()
-            inherited.append(fd)
+            inherited_fds.append(fd)
             shares.append(replace(share, fd=fd))
         argv = command.guest(options, spec.resources, boot, replace(io, shares=shares))
         if spec.plugboard is not None:
             argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
         enter = _enter(join, helpers, [share for share in shares if share.by == "9p"])
-        return spawn(argv, tag=claimed.tag, stderr=errors, pass_fds=inherited, before_exec=enter)
+        return spawn(
+            argv, tag=guest_claim.tag, stderr=errors, pass_fds=inherited_fds, before_exec=enter
+        )
 
 
 def _network_notes(

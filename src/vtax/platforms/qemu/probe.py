@@ -122,14 +122,14 @@ def run_program(options: QemuOptions, timeout_s: float) -> BootProbe:
                 before_exec=leave_no_core,
             )
             try:
-                problem, broken = _watch(process, started_at + timeout_s)
+                problem, is_broken = _watch(process, started_at + timeout_s)
             finally:
                 process.kill()
                 process.communicate()
                 registered.release()
     finally:
         os.close(descriptor)
-    return BootProbe(problem, time.monotonic() - started_at, broken)
+    return BootProbe(problem, time.monotonic() - started_at, is_broken)
 
 
 def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
@@ -149,8 +149,9 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool
                 output[key.data] += part
                 if not part:
                     selector.unregister(key.fileobj)
-            if broken := [line for line in output["err"].splitlines() if BROKEN in line]:
-                return broken[0].decode(errors="replace"), True
+            for line in output["err"].splitlines():
+                if BROKEN in line:
+                    return line.decode(errors="replace"), True
     status = process.wait()
     if status == _EXIT_STATUS and output["out"] == b"v":
         return "", False
@@ -179,9 +180,9 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
     started_at = time.monotonic()
     outcome = Probe(False, marks=marks(options))
     try:
-        lacking = missing(options)
-        if lacking:
-            reason, hint = lacking
+        missing_programs = missing(options)
+        if missing_programs:
+            reason, hint = missing_programs
             outcome = replace(outcome, reason=reason, hint=hint)
         else:
             outcome = replace(outcome, version=_version())
@@ -242,15 +243,15 @@ def _booted(
     return cached(files, options, image, start_once)
 
 
-def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
-    """Return why the platform does not run, and the hint. broken: see BootProbe."""
+def _failure(options: QemuOptions, problem: str, is_broken: bool) -> tuple[str, str]:
+    """Return why the platform does not run, and the hint. is_broken: as in BootProbe."""
     kvm = probing.DEVICES / "kvm"
     if options.accel == "kvm":
-        if broken:
+        if is_broken:
             return Note("kvm-no-kernels", device=kvm, problem=problem), _BROKEN_KVM
         if "kvm" in problem.lower():
             return Note("kvm-unusable", device=kvm, problem=problem), _NO_KVM
-    return Note("qemu-no-test", problem=problem), _NEWER_QEMU if broken else ""
+    return Note("qemu-no-test", problem=problem), _NEWER_QEMU if is_broken else ""
 
 
 def _guest_started(
@@ -272,28 +273,28 @@ def _guest_started(
             hint = error.hint
             crash = crash_in(error.where)
             if crash:
-                reason, hint = _failure(options, crash, broken=True)
+                reason, hint = _failure(options, crash, is_broken=True)
             return replace(outcome, reason=reason, hint=hint or _BROKEN_KVM)
     return replace(outcome, available=True)
 
 
-def _handshake(running: StdioGuest, deadline: float) -> None:
+def _handshake(guest: StdioGuest, deadline: float) -> None:
     try:
-        await_greeting(running, deadline)
+        await_greeting(guest, deadline)
     finally:
         with suppress(VtaxError):
-            running.stop()
+            guest.stop()
 
 
-def await_greeting(running: StdioGuest, deadline: float) -> None:
+def await_greeting(guest: StdioGuest, deadline: float) -> None:
     """Wait for a guest's bootstrap; give up as soon as QEMU complains that the machine is broken (it waits then)."""
     while True:
         try:
-            running.channel.read(len(GREETING), min(deadline, time.monotonic() + _POLL_S))
+            guest.channel.read(len(GREETING), min(deadline, time.monotonic() + _POLL_S))
             return
         except GuestError:
-            over = time.monotonic() >= deadline or running.process.poll() is not None
-            if over or BROKEN in running.stderr.read_bytes():
+            over = time.monotonic() >= deadline or guest.process.poll() is not None
+            if over or BROKEN in guest.stderr.read_bytes():
                 raise
 
 

@@ -38,10 +38,10 @@ class Monitor:
 
     def execute(self, command: str, **arguments: object) -> Any:
         """Return the result of a command, without events in between. arguments: `-` in their names is `_` here."""
-        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        qmp_arguments = {name.replace("_", "-"): value for name, value in arguments.items()}
         try:
             self._connection.sendall(
-                json.dumps({"execute": command, "arguments": named}).encode() + b"\n"
+                json.dumps({"execute": command, "arguments": qmp_arguments}).encode() + b"\n"
             )
         except OSError as error:
             raise PlatformError(Note("monitor-refuses", command=command, error=error)) from error
@@ -54,12 +54,12 @@ class Monitor:
             int(cpu["thread-id"]) for cpu in sorted(cpus, key=lambda cpu: int(cpu["cpu-index"]))
         ]
 
-    def _next(self, wanted: str, command: str = "greeting") -> Any:
+    def _next(self, key: str, command: str = "greeting") -> Any:
         deadline = time.monotonic() + self._timeout_s
         while True:
             message = self._message(deadline, command)
-            if wanted in message:
-                return message[wanted]
+            if key in message:
+                return message[key]
             if "error" in message:
                 raise PlatformError(
                     f"QEMU refused {command}: {message['error'].get('desc', message['error'])}"
@@ -90,28 +90,30 @@ def open_macvtaps(
 
     directory: a private one, for a moment. Raises CommandFailed or OSError.
     """
-    shown = run(["ip", "-json", "-details", "link", "show"], network_namespace=namespace).stdout
+    listing = run(["ip", "-json", "-details", "link", "show"], network_namespace=namespace).stdout
     kinds = {
-        link["ifname"]: link.get("linkinfo", {}).get("info_kind") for link in json.loads(shown)
+        link["ifname"]: link.get("linkinfo", {}).get("info_kind") for link in json.loads(listing)
     }
-    indices = {link["ifname"]: link["ifindex"] for link in json.loads(shown)}
-    opened = {}
+    indices = {link["ifname"]: link["ifindex"] for link in json.loads(listing)}
+    fds_by_tap = {}
     for tap in taps:
         if kinds.get(tap) == "macvtap":
             numbers = Path("/sys/class/net", tap, "macvtap", f"tap{indices[tap]}", "dev")
             major, minor = run(["ip", "netns", "exec", namespace, "cat", numbers]).stdout.split(":")
-            opened[tap] = _open(directory / tap, os.makedev(int(major), int(minor)), queues, fds)
-    return opened
+            fds_by_tap[tap] = _open_queues(
+                directory / tap, os.makedev(int(major), int(minor)), queues, fds
+            )
+    return fds_by_tap
 
 
-def _open(node: Path, device: int, queues: int, fds: ExitStack) -> tuple[int, ...]:
+def _open_queues(node: Path, device: int, queues: int, fds: ExitStack) -> tuple[int, ...]:
     os.mknod(node, stat.S_IFCHR | 0o600, device)
     try:
-        found = []
+        descriptors = []
         for _ in range(queues):
-            found.append(os.open(node, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-            fds.callback(os.close, found[-1])
-        return tuple(found)
+            descriptors.append(os.open(node, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+            fds.callback(os.close, descriptors[-1])
+        return tuple(descriptors)
     finally:
         node.unlink()
 

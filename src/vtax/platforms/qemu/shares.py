@@ -61,7 +61,11 @@ def of_guest(options: QemuOptions, spec: GuestSpec) -> tuple[SharedDirectory, ..
 
 
 def serve(
-    directory: Path, shared: SharedDirectory, claimed: Claim, errors: int, enter: Callable[[], None]
+    directory: Path,
+    share: SharedDirectory,
+    guest_claim: Claim,
+    errors: int,
+    enter: Callable[[], None],
 ) -> socket.socket:
     """Start virtiofsd for a directory, and return the socket that QEMU is to have.
 
@@ -75,18 +79,18 @@ def serve(
         )
     fd = os.open(directory, os.O_PATH | os.O_CLOEXEC)
     try:
-        name = f"/proc/self/fd/{fd}/virtiofs-{shared.tag}"  # short, wherever the directory is
+        name = f"/proc/self/fd/{fd}/virtiofs-{share.tag}"  # short, wherever the directory is
         client = socket.socket(socket.AF_UNIX)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(name)
             listener.listen(1)
             client.connect(name)
-            served = f"source={shared.path},cache=auto,modcaps=-mknod"
-            options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", served]
-            claimed.beside.append(
+            service = f"source={share.path},cache=auto,modcaps=-mknod"
+            options = ["-f", f"--fd={listener.fileno()}", "--rlimit-nofile=0", "-o", service]
+            guest_claim.beside.append(
                 spawn(
                     [program, *options],
-                    tag=claimed.tag,
+                    tag=guest_claim.tag,
                     stderr=errors,
                     pass_fds=(listener.fileno(),),
                     before_exec=enter,

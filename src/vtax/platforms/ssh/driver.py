@@ -184,8 +184,8 @@ class SshGuest(RunningGuest):
         self.channel.close()
         with suppress(subprocess.TimeoutExpired):
             self.ssh.process.wait(_END_TIMEOUT_S)
-        ended = self.ssh.process.poll()
-        if ended == 0 or (ended is not None and not self.channel.has_data):
+        status = self.ssh.process.poll()
+        if status == 0 or (status is not None and not self.channel.has_data):
             self.there.forget()  # it reports that it removed everything, or it was never reached
         self.ssh.stop()
 
@@ -231,10 +231,19 @@ class Ssh(LaunchedDriver):
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
         tag = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
-        there = [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
-        interfaces = _plugged(spec.plugboard, options.joined) if spec.plugboard is not None else []
+        remote_argv = (
+            [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
+        )
+        interfaces = (
+            _plug_uplinks(spec.plugboard, options.joined) if spec.plugboard is not None else []
+        )
         keep = remote_line(
-            options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces
+            options.python,
+            "keep",
+            directory=scratch,
+            tag=tag,
+            argv=remote_argv,
+            interfaces=interfaces,
         )
         clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
         remote = Remote(options.host, scratch, (*client(options), clear))
@@ -251,12 +260,11 @@ class Ssh(LaunchedDriver):
 
     @contextmanager
     def hold(self, options: SshOptions, name: str, warn: Callable[[Note], None]) -> Iterator[str]:
-        """See platforms.base.MachineDriver."""
-        own = f"{name} of {os.uname().nodename}, {os.getpid()}"
+        holder_name = f"{name} of {os.uname().nodename}, {os.getpid()}"
         line = remote_line(
-            options.python, "hold", path=str(lock.HOST_LOCK), name=own, silence_s=_SILENCE_S
+            options.python, "hold", path=str(lock.HOST_LOCK), name=holder_name, silence_s=_SILENCE_S
         )
-        ended, is_held = Event(), False
+        hold_ended, is_held = Event(), False
         with (
             TemporaryFile() as errors,
             subprocess.Popen(
@@ -271,21 +279,23 @@ class Ssh(LaunchedDriver):
         ):
             assert process.stdin
             try:
-                found = _held(process, errors, options)
-                if "user" in found:
-                    warn(Note("lock-needs-root", host=options.host, user=found["user"]))
-                elif "holder" in found:
-                    _check_own(str(found["holder"]), own, options)
+                reply = _read_hold_reply(process, errors, options)
+                if "user" in reply:
+                    warn(Note("lock-needs-root", host=options.host, user=reply["user"]))
+                elif "holder" in reply:
+                    _check_own(str(reply["holder"]), holder_name, options)
                 else:
                     is_held = True
-                    Thread(target=_beat, args=(process.stdin, ended), daemon=True).start()
+                    Thread(
+                        target=_send_heartbeats, args=(process.stdin, hold_ended), daemon=True
+                    ).start()
                 facts = {
-                    MACHINE_ID: machine_id_of(found["machine"]),
-                    HARDWARE_ID: hardware_id(*found["hardware"]),
+                    MACHINE_ID: machine_id_of(reply["machine"]),
+                    HARDWARE_ID: hardware_id(*reply["hardware"]),
                 }
                 yield host_id(facts)
             finally:
-                ended.set()
+                hold_ended.set()
                 with suppress(OSError):
                     process.stdin.close()
                 if _status(process, _END_TIMEOUT_S) != 0 and is_held:
@@ -293,43 +303,40 @@ class Ssh(LaunchedDriver):
                 _kill(process)
 
     def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
-        """See platforms.base.MachineDriver."""
         return [*client(options), shlex.join([*options.interpreter, *arguments])]
 
     def uplinks(self, options: SshOptions) -> tuple[Uplink, ...]:
-        """See platforms.base.MachineDriver."""
         return options.joined
 
     def check_machine(self, options: SshOptions, mtu: int | None, programs: Sequence[str]) -> None:
-        """See platforms.base.MachineDriver."""
         for uplink in options.joined:
             check_nic(uplink.here, mtu)
-        needed = [*programs, "ip", "ethtool", "nsenter"]
-        argv = [*client(options), remote_line(options.python, "examine", programs=needed)]
-        done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
-        found = _reply(
-            done.stdout.splitlines(),
+        programs_needed = [*programs, "ip", "ethtool", "nsenter"]
+        argv = [*client(options), remote_line(options.python, "examine", programs=programs_needed)]
+        result = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
+        reply = _reply(
+            result.stdout.splitlines(),
             options,
-            lambda: done.stderr.strip() or f"status {done.status}",
+            lambda: result.stderr.strip() or f"status {result.status}",
         )
-        if found["missing"]:
+        if reply["missing"]:
             raise BadInput(
-                f"the machine {options.host} lacks {', '.join(found['missing'])}",
+                f"the machine {options.host} lacks {', '.join(reply['missing'])}",
                 hint=Note("hint-install-there"),
             )
-        if found["uid"] != 0:
+        if reply["uid"] != 0:
             raise BadInput(
-                f"on the machine {options.host} one is user {found['uid']}, and only root makes network namespaces",
+                f"on the machine {options.host} one is user {reply['uid']}, and only root makes network namespaces",
                 hint=Note("hint-ssh-root", host=options.host),
             )
         for uplink in options.joined:
-            check_usable(found["interfaces"], uplink.there, mtu, f"the machine {options.host}")
+            check_usable(reply["interfaces"], uplink.there, mtu, f"the machine {options.host}")
 
 
-def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, Any]]:
+def _plug_uplinks(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, Any]]:
     """Plug this host's side of the uplinks; what the machine must know of the interfaces its guest is to have."""
-    used = uplinks[: len(plugboard.interfaces)]
-    plugboard.plug_uplinks(used)
+    plugged_uplinks = uplinks[: len(plugboard.interfaces)]
+    plugboard.plug_uplinks(plugged_uplinks)
     return [
         {
             "nic": uplink.there,
@@ -338,7 +345,7 @@ def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, 
             "mtu": interface.mtu,
             "quiet": dict(NO_BACKGROUND_TRAFFIC),
         }
-        for uplink, interface in zip(used, plugboard.interfaces, strict=True)
+        for uplink, interface in zip(plugged_uplinks, plugboard.interfaces, strict=True)
     ]
 
 
@@ -348,8 +355,8 @@ def _reply(
     """Return what the program there printed, behind what a login shell did. otherwise: why there is nothing."""
     for line in lines:
         if line.startswith(_REPLY_PREFIX):
-            found: dict[str, Any] = parse_json(line.removeprefix(_REPLY_PREFIX))
-            return found
+            reply: dict[str, Any] = parse_json(line.removeprefix(_REPLY_PREFIX))
+            return reply
     message = otherwise()[-300:]
     raise BadInput(
         f"the machine {options.host} cannot be reached: {message}",
@@ -357,11 +364,13 @@ def _reply(
     )
 
 
-def _held(process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions) -> dict[str, Any]:
+def _read_hold_reply(
+    process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions
+) -> dict[str, Any]:
     """Return what `hold` printed. errors: the file of its stderr."""
     assert process.stdout
-    late = Timer(_EXAMINE_TIMEOUT_S, _kill, [process])
-    late.start()
+    timer = Timer(_EXAMINE_TIMEOUT_S, _kill, [process])
+    timer.start()
 
     def otherwise() -> str:
         status = _status(process, _EXAMINE_TIMEOUT_S)
@@ -371,17 +380,17 @@ def _held(process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions
     try:
         return _reply(process.stdout, options, otherwise)
     finally:
-        late.cancel()
+        timer.cancel()
 
 
 def _status(process: subprocess.Popen[str], timeout_s: float) -> int | None:
     """Return the exit status or signal of a client, which is left to `_kill`; None when it does not end in time."""
-    ended = wait_until(
+    exit_info = wait_until(
         lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT),
         timeout_s,
         _POLL_S,
     )
-    return ended.si_status if ended else None
+    return exit_info.si_status if exit_info else None
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -390,17 +399,18 @@ def _kill(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _check_own(holder: str, own: str, options: SshOptions) -> None:
+def _check_own(holder: str, own_name: str, options: SshOptions) -> None:
     """Raise Busy unless this run holds a machine: by another of its names or, without uplinks, as its own host.
 
-    holder: the first line of the machine's lock file, of which _HOLDER bytes are read. own: the name it is held by.
+    holder: the first line of the machine's lock file, of which _HOLDER bytes are read.
+    own_name: by which this run would hold it.
     """
-    if holder.startswith(f"{own} (".encode()[:_HOLDER].decode(errors="replace")):
+    if holder.startswith(f"{own_name} (".encode()[:_HOLDER].decode(errors="replace")):
         return
-    here, host = b"", options.host
+    local_holder, host = b"", options.host
     with suppress(OSError):
-        here = lock.HOST_LOCK.read_bytes()[:_HOLDER].partition(b"\n")[0]
-    if holder != here.decode(errors="replace"):
+        local_holder = lock.HOST_LOCK.read_bytes()[:_HOLDER].partition(b"\n")[0]
+    if holder != local_holder.decode(errors="replace"):
         name = clean(holder, _HOLDER)
         raise Busy(
             f"{name} has the machine {host} to itself; a second command would disturb its figures",
@@ -410,10 +420,10 @@ def _check_own(holder: str, own: str, options: SshOptions) -> None:
         raise BadInput(f"the machine {host} is this host itself", hint="name another machine")
 
 
-def _beat(stdin: IO[str], ended: Event) -> None:
+def _send_heartbeats(stdin: IO[str], hold_ended: Event) -> None:
     """Show a machine that its run lives: whoever lost power would have it for ever."""
     with suppress(OSError, ValueError):  # the connection is gone, or closed meanwhile
-        while not ended.wait(_BEAT_S):
+        while not hold_ended.wait(_BEAT_S):
             stdin.write(".")
             stdin.flush()
 
@@ -443,12 +453,12 @@ def remote_line(python: str, call: str, **arguments: Any) -> str:
     call: a function of there.py. ssh joins its words to one line for that shell, so the program travels as
     hexadecimal digits: nothing to quote.
     """
-    program = f"{_there()}\nos._exit({call}(**{arguments!r}))\n".encode().hex()
+    program = f"{_remote_program()}\nos._exit({call}(**{arguments!r}))\n".encode().hex()
     return shlex.join([python, "-I", "-S", "-B", "-c", f'exec(bytes.fromhex("{program}"))'])
 
 
 @cache
-def _there() -> str:
+def _remote_program() -> str:
     """Return the text of the program, with the module that removes trees, whose functions it calls by name."""
     removal = files("vtax.host").joinpath("removal.py").read_text()
     program = files("vtax.platforms.ssh").joinpath("there.py").read_text()

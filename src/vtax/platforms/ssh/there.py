@@ -79,10 +79,10 @@ def keep(directory: str, tag: str, argv: list[str], interfaces: list[dict[str, A
 def clear(directory: str, tag: str) -> int:
     """End the guest and wait until `keep` has removed what it made, or do that; 3 when there was nothing."""
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    found = _end_tagged(tag)
+    had_processes = _end_tagged(tag)
     for _ in range(100):
         if not Path(directory).exists():
-            return 0 if found else 3
+            return 0 if had_processes else 3
         time.sleep(0.05)
     _remove(directory)
     return 0
@@ -94,12 +94,12 @@ def examine(programs: list[str]) -> int:
     interfaces: list[Any] = []
     if shutil.which("ip"):
         interfaces = json.loads(_run("ip", "-j", "-d", "address"))
-    found = {
+    reply = {
         "uid": os.geteuid(),
         "missing": [name for name in programs if shutil.which(name) is None],
         "interfaces": interfaces,
     }
-    print("\nvtax machine " + json.dumps(found), flush=True)
+    print("\nvtax machine " + json.dumps(reply), flush=True)
     return 0
 
 
@@ -110,7 +110,7 @@ def hold(path: str, name: str, silence_s: float) -> int:
     cannot hold it (returns 5). path, name: as in vtax.host.lock.
     """
     firmware = "/sys/class/dmi/id/"
-    found = {
+    reply = {
         "machine": _text("/etc/machine-id") or os.uname().nodename,
         "hardware": [_text(firmware + "product_uuid"), _text(firmware + "board_serial")],
     }
@@ -119,7 +119,7 @@ def hold(path: str, name: str, silence_s: float) -> int:
     except PermissionError:
         if os.geteuid() == 0:
             raise
-        print("\nvtax machine " + json.dumps({**found, "user": os.geteuid()}), flush=True)
+        print("\nvtax machine " + json.dumps({**reply, "user": os.geteuid()}), flush=True)
         return 5
     if os.fstat(descriptor).st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user")
@@ -128,7 +128,7 @@ def hold(path: str, name: str, silence_s: float) -> int:
     except BlockingIOError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0]
         print(
-            "\nvtax machine " + json.dumps({**found, "holder": holder or "another process"}),
+            "\nvtax machine " + json.dumps({**reply, "holder": holder or "another process"}),
             flush=True,
         )
         return 3
@@ -138,7 +138,7 @@ def hold(path: str, name: str, silence_s: float) -> int:
         )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{name} (process {os.getpid()})\n".encode(), 0)
-    print("\nvtax machine " + json.dumps(found), flush=True)
+    print("\nvtax machine " + json.dumps(reply), flush=True)
     while is_heard := bool(select.select([0], [], [], silence_s)[0]):
         if not os.read(0, 4096):
             break
@@ -265,22 +265,22 @@ def _end_tagged(tag: str) -> bool:
     """Kill everything that carries the tag, and whatever it starts meanwhile; whether there was any."""
     had_any = False
     for _ in range(50):
-        found = list(_tagged(tag))
-        for pid in found:
+        pids = list(_tagged_pids(tag))
+        for pid in pids:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if not found:
+        if not pids:
             break
         had_any = True
         time.sleep(0.02)
     return had_any
 
 
-def _tagged(tag: str) -> Iterator[int]:
-    wanted = b"VTAX_MARK=" + tag.encode()
+def _tagged_pids(tag: str) -> Iterator[int]:
+    variable = b"VTAX_MARK=" + tag.encode()
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
+            if entry.name.isdigit() and variable in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
 
 

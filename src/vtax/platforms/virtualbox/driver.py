@@ -68,14 +68,14 @@ class VirtualBox(Hypervisor):
     writes_below_directory = False
 
     def disk(self, options: VirtualBoxOptions) -> GuestDisk:
-        """See Driver.disk. VirtualBox passes the host's cache but on IDE (VBoxManage storagectl, --hostiocache)."""
+        """Return the disk: VirtualBox bypasses the host's cache but on IDE (VBoxManage storagectl, --hostiocache)."""
         return GuestDisk(cached=options.disk == "ide")
 
     def network_limits(self, options: VirtualBoxOptions) -> NetworkLimits:
-        """See platforms.base.Driver. A change of offloads would undo what _join_interfaces turns off."""
-        mtu, most = 1500 if options.nic == "Am79C973" else _MAX_MTU, options.max_interfaces
+        """Return the limits: a change of offloads would undo what _join_interfaces turns off."""
+        mtu = 1500 if options.nic == "Am79C973" else _MAX_MTU
         return NetworkLimits(
-            interfaces=most,
+            interfaces=options.max_interfaces,
             mtu=mtu,
             engine_mtu=1500,
             queues=1,
@@ -124,14 +124,18 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
     io = machine.VirtualBoxIo(spec.name, spec.directory)
     with ExitStack() as undo:
         try:
-            claimed = _claim(spec, undo)
+            guest_claim = _claim(spec, undo)
             if spec.plugboard is not None:
-                bridged = () if _is_translated(spec) else _join_interfaces(spec, claimed, undo)
-                io = replace(io, interfaces=tuple(spec.plugboard.interfaces), bridged=bridged)
+                bridge_interfaces = (
+                    () if _is_translated(spec) else _join_interfaces(spec, guest_claim, undo)
+                )
+                io = replace(
+                    io, interfaces=tuple(spec.plugboard.interfaces), bridged=bridge_interfaces
+                )
             _write_files(options, spec, io)
-            with claimed.group.procs_file() as join:
+            with guest_claim.group.procs_file() as join:
                 environment = machine.environment(io)
-                programs = virtual_machine.Programs(claimed.tag, join, stderr, environment)
+                programs = virtual_machine.Programs(guest_claim.tag, join, stderr, environment)
                 calls = _Calls(io, programs)
                 calls.serve()
                 for arguments in machine.commands(options, spec.resources, io):
@@ -145,7 +149,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 )
                 channel.silence_hint = virtual_machine.NOT_BOOTED
                 undo.callback(channel.close)
-                limits = _pin(process, spec.resources, claimed.group)
+                limits = _pin(process, spec.resources, guest_claim.group)
                 calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -157,7 +161,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
     return StdioGuest(
         process,
         channel,
-        claimed,
+        guest_claim,
         stderr,
         notes,
         machine=limits,
@@ -179,9 +183,9 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
         )
     registered = spec.journal.register(Tree(str(directory)))
     undo.callback(registered.release)
-    claimed = claim(spec, undo)
-    claimed.after.append(registered)
-    return claimed
+    guest_claim = claim(spec, undo)
+    guest_claim.after.append(registered)
+    return guest_claim
 
 
 def _is_translated(spec: GuestSpec) -> bool:
@@ -198,7 +202,7 @@ def _where(spec: GuestSpec) -> Sequence[str]:
     return ("nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--")
 
 
-def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[str, ...]:
+def _join_interfaces(spec: GuestSpec, guest_claim: Claim, undo: ExitStack) -> tuple[str, ...]:
     """Make a veth pair per interface, one end in the lab, and return the names of the ends that stay here.
 
     VirtualBox passes on what arrives there as it is. So checksums are computed before, at the end in the lab: a veth
@@ -209,7 +213,7 @@ def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[
     for number, interface in enumerate(spec.plugboard.interfaces):
         own_end, lab_end = f"{spec.name}b{number}", f"{spec.name}l{number}"
         registered = spec.journal.register(tools.link(own_end))
-        claimed.before.append(registered)
+        guest_claim.before.append(registered)
         undo.callback(registered.release)
         mtu = ["mtu", str(interface.mtu)]
         run(["ip", "link", "add", own_end, *mtu, "type", "veth", "peer", "name", lab_end, *mtu])

@@ -281,8 +281,8 @@ def _network(options: VirtualBoxOptions, io: VirtualBoxIo) -> list[str]:
     words: list[str] = []
     for number, interface in enumerate(io.interfaces, start=1):
         if io.bridged:
-            bridged = io.bridged[number - 1]
-            words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", bridged]
+            adapter = io.bridged[number - 1]
+            words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", adapter]
         else:
             network = str(ip_interface(interface.addresses[0]).network)
             words += [f"--nic{number}", "nat", f"--nat-net{number}", network]

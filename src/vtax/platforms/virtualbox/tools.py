@@ -57,13 +57,13 @@ def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> 
 
 def check_network(
     module: Path = BRIDGE_MODULE,
-    own: Path = Path("/proc/self/ns/net"),
-    first: Path = Path("/proc/1/ns/net"),
+    own_namespace: Path = Path("/proc/self/ns/net"),
+    first_namespace: Path = Path("/proc/1/ns/net"),
 ) -> None:
     """Raise PlatformError where VirtualBox cannot bridge a guest's interfaces."""
     if not module.exists():
         raise PlatformError(Note("no-vboxnetflt"), hint="modprobe vboxnetflt")
-    if own.readlink() != first.readlink():
+    if own_namespace.readlink() != first_namespace.readlink():
         raise PlatformError(
             Note("vbox-first-namespace"),
             hint=Note("hint-no-container"),

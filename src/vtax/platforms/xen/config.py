@@ -104,8 +104,8 @@ class XenIo:
 
 def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, io: XenIo) -> str:
     """Return the text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
-    every = [",".join(map(str, resources.cpus))] * resources.vcpus
-    pinned = [str(cpu) for cpu in resources.cpus]
+    all_cpus = [",".join(map(str, resources.cpus))] * resources.vcpus
+    own_cpus = [str(cpu) for cpu in resources.cpus]
     values: dict[str, Value] = {
         "name": io.name,
         "type": options.type,
@@ -113,7 +113,7 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
         "ramdisk": str(boot.initrd),
         "cmdline": kernel_command_line(options),
         "vcpus": resources.vcpus,
-        "cpus": pinned if resources.pinned else every,
+        "cpus": own_cpus if resources.pinned else all_cpus,
         "memory": resources.memory_bytes >> 20,
         "maxmem": resources.memory_bytes >> 20,
         "tsc_mode": io.tsc_mode,
@@ -133,9 +133,9 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
 
 def kernel_command_line(options: XenOptions) -> str:
     """As every machine's; on its first console, with the emulated devices left to it where they are wanted."""
-    more = () if options.devices == "pv" else (_NO_PV_DEVICES,)
+    further_words = () if options.devices == "pv" else (_NO_PV_DEVICES,)
     return virtual_machine.kernel_command_line(
-        _CONSOLE, options.modules, options.root_device, STREAM, more
+        _CONSOLE, options.modules, options.root_device, STREAM, further_words
     )
 
 

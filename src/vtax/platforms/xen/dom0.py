@@ -47,8 +47,8 @@ class XenDom0(LaunchedDriver):
             values = tools.info()
         except VtaxError as error:
             return Probe(False, at(error.what, error.where), error.hint)
-        found = super().probe(options, image)
-        return replace(found, version=tools.version(values), marks=tools.marks(values))
+        probe = super().probe(options, image)
+        return replace(probe, version=tools.version(values), marks=tools.marks(values))
 
     def isolation(self, options: Scratched) -> Isolation:
         return "nothing"

@@ -66,7 +66,7 @@ class XenGuest(StdioGuest):
     ports: tuple[str, ...] = ()
 
     def layer_pids(self) -> Sequence[int]:
-        """See RunningGuest: what serves it in dom0."""
+        """Return the processes of the guest, with what serves it in dom0."""
         return [*super().layer_pids(), *backend_pids(self.ports)]
 
     def host_cpu_s(self) -> float | None:
@@ -147,7 +147,7 @@ class Xen(Hypervisor):
     is_below_host = True
 
     def disk(self, options: XenOptions) -> GuestDisk:
-        """See Driver.disk. dom0's QEMU serves it from a file (libxl's qdisk, without direct-io-safe)."""
+        """Return the disk, which dom0's QEMU serves from a file (libxl's qdisk, without direct-io-safe)."""
         return GuestDisk(cached=True)
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
@@ -155,7 +155,7 @@ class Xen(Hypervisor):
         return NetworkLimits(mtu=mtu, queues=1, not_attached=("macvtap",))
 
     def hypervisor_memory(self) -> HypervisorMemory | None:
-        """See platforms.base.Driver; None where this host is no dom0."""
+        """Return the free memory of Xen; None where this host is no dom0."""
         try:
             tools.check_host()
             return HypervisorMemory(tools.free_mib() << 20, _EXTRA_MEMORY_MIB << 20)
@@ -163,7 +163,7 @@ class Xen(Hypervisor):
             return None
 
     def check_host(self, options: XenOptions) -> tuple[str, tuple[str, ...]]:
-        """See Hypervisor. Raises VtaxError where this host is no dom0."""
+        """Return version and marks. Raises VtaxError where this host is no dom0."""
         tools.check_host()
         values = tools.info()
         return tools.version(values), tools.marks(values)
@@ -234,9 +234,9 @@ def _start(
     path.write_text(config.domain(options, spec.resources, boot, _prepare(options, spec, overlay)))
     with ExitStack() as undo:
         try:
-            claimed = _claim(spec, undo)
-            with claimed.group.procs_file() as join:
-                programs = virtual_machine.Programs(claimed.tag, join, stderr)
+            guest_claim = _claim(spec, undo)
+            with guest_claim.group.procs_file() as join:
+                programs = virtual_machine.Programs(guest_claim.tag, join, stderr)
                 _create(spec, path, programs)
                 ports = _join_interfaces(options, spec)
                 # writes the kernel's messages to a file as long as the domain lives
@@ -248,7 +248,7 @@ def _start(
             )
             channel.silence_hint = virtual_machine.NOT_BOOTED
             undo.callback(channel.close)
-            pinned = _pinned_cpus(options.cpupool, spec)
+            cpus = _pinned_cpus(options.cpupool, spec)
             run(["xl", "unpause", spec.name])
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -256,12 +256,12 @@ def _start(
         undo.pop_all()
     stdio.compile_agent(channel, spec.image)
     machine = cgroups.Limits(
-        pinned, spec.resources.memory_bytes, cgroups.CpuTime(spec.resources.vcpus)
+        cpus, spec.resources.memory_bytes, cgroups.CpuTime(spec.resources.vcpus)
     )
     guest = XenGuest(
         process,
         channel,
-        claimed,
+        guest_claim,
         stderr,
         _notes(options.cpupool, spec),
         machine=machine,
@@ -287,12 +287,12 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     logs = [spec.journal.register(Tree(str(path))) for path in log_files(spec.name)]
     for registered in logs:
         undo.callback(registered.release)
-    claimed = claim(spec, undo)
-    claimed.after += logs
+    guest_claim = claim(spec, undo)
+    guest_claim.after += logs
     registered = spec.journal.register(destroy(spec.name))
-    claimed.before.append(registered)
+    guest_claim.before.append(registered)
     undo.callback(registered.release)
-    return claimed
+    return guest_claim
 
 
 def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> None:
@@ -331,13 +331,13 @@ def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
         effective = tools.pool_of(spec.name)
         if effective != pool:
             raise PlatformError(Note("other-pool", name=spec.name, effective=effective, pool=pool))
-    allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
-    pinned = set().union(*allowed)
-    if not pinned <= set(spec.resources.cpus):
+    cpus_of_vcpus = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
+    cpus = set().union(*cpus_of_vcpus)
+    if not cpus <= set(spec.resources.cpus):
         raise PlatformError(
-            Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=allowed)
+            Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=cpus_of_vcpus)
         )
-    return tuple(sorted(pinned))
+    return tuple(sorted(cpus))
 
 
 def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
