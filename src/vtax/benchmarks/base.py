@@ -88,8 +88,8 @@ class Operations:
         """Return how many of them a trial did; None when its outcome does not say."""
         if not self.setting:
             return 1.0
-        found = outcome.effective.get(self.setting, outcome.values.get(self.setting))
-        return found / self.each if isinstance(found, int | float) and found > 0 else None
+        count = outcome.effective.get(self.setting, outcome.values.get(self.setting))
+        return count / self.each if isinstance(count, int | float) and count > 0 else None
 
 
 @dataclass(frozen=True)
@@ -354,16 +354,16 @@ class DiskWork:
     if_not_counted: str = ""
 
 
-def sum_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
+def sum_disk_work(works: Sequence[DiskWork | None]) -> DiskWork | None:
     """Return the sum over the outcomes of one trial; None unless all have disk work."""
-    found = [work for work in each if work is not None]
-    if not found or len(found) < len(each):
+    known_works = [work for work in works if work is not None]
+    if not known_works or len(known_works) < len(works):
         return None
     return DiskWork(
-        sum(work.moved_bytes for work in found),
-        sum(work.flushes for work in found),
-        all(work.is_direct for work in found),
-        next((work.if_not_counted for work in found if work.if_not_counted), ""),
+        sum(work.moved_bytes for work in known_works),
+        sum(work.flushes for work in known_works),
+        all(work.is_direct for work in known_works),
+        next((work.if_not_counted for work in known_works if work.if_not_counted), ""),
     )
 
 

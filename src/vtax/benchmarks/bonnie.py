@@ -157,7 +157,7 @@ class Bonnie(Benchmark):
     version_pattern = r"^Version: (\S+)$"
 
     def commands(self, parameters: BonnieParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
+        """Return the commands of a trial, whose files are in a directory of their own, removed after it."""
         p = parameters
         check_room("size", _size_bytes(p, context), context)
         check_files("files", p.files * _FILES_UNIT, context)
@@ -184,11 +184,11 @@ class Bonnie(Benchmark):
         return (Command("single", tuple(argv), before=before, makes=(directory,)),)
 
     def files_bytes(self, parameters: BonnieParameters, context: Context) -> int:
-        """See Benchmark. The many files are empty."""
+        """Return the size of the large file; the many files are empty."""
         return _size_bytes(parameters, context)
 
     def expected_s(self, parameters: BonnieParameters, context: Context) -> float:
-        """See Benchmark.expected_s. The file is written twice and read twice; files take two rounds."""
+        """Estimate a trial: the file is written twice and read twice; files take two rounds."""
         passes = 6 if parameters.characters else 4
         return (
             passes * _size_bytes(parameters, context) / _EXPECTED_BYTES_PER_S
@@ -199,23 +199,25 @@ class Bonnie(Benchmark):
     def parse(
         self, parameters: BonnieParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse. One line of CSV (bon_csv2txt(1)); rates are in KiB/s."""
+        """Read the line of CSV (bon_csv2txt(1)), whose rates are in KiB/s."""
         result = successful_result("bonnie++", results)
         fields = result.stdout.strip().split(",")
         if len(fields) != _FIELDS or fields[0] != _FORMAT:
             raise BenchmarkError(
                 "bonnie++ printed no line that vtax knows", where=result.stdout[-200:]
             )
-        wanted = (
+        requested = (
             _size_bytes(parameters, context),
             parameters.files,
             parameters.seeks,
             parameters.seek_processes,
         )
-        found = (_bytes(fields[5]), _count(fields[21] or "0"), _count(fields[7]), _count(fields[8]))
-        if found != wanted:
+        files, seeks, processes = _count(fields[21] or "0"), _count(fields[7]), _count(fields[8])
+        effective_numbers = (_bytes(fields[5]), files, seeks, processes)
+        if effective_numbers != requested:
             raise BenchmarkError(
-                f"bonnie++ did (size, files, seeks, processes) {found} where {wanted} were asked for"
+                f"bonnie++ did (size, files, seeks, processes) {effective_numbers} "
+                f"where {requested} were asked for"
             )
         values, too_fast = {}, []
         for name, column in {**_RATES, **_COUNTS}.items():
@@ -225,14 +227,16 @@ class Bonnie(Benchmark):
                 values[name] = _figure(name, fields[column]) * (1024 / 1e6 if name in _RATES else 1)
         if not values.keys() | set(too_fast) >= {"write", "rewrite", "read", "seeks"}:
             raise BenchmarkError("bonnie++'s report is not complete", where=result.stdout[-200:])
-        at_least_s = sum(wanted[0] / 1e6 / values[name] for name in _RATES if name in values)
+        at_least_s = sum(requested[0] / 1e6 / values[name] for name in _RATES if name in values)
         if at_least_s > result.outside_s * 1.05 + 1.0:
             raise BenchmarkError(
                 f"bonnie++ says it took {at_least_s:.1f} s or more, and ran {result.outside_s:.1f} s"
             )
         check_cpu("bonnie++", result, context)
-        effective = dict(zip(("size", "files", "seeks", "seek_processes"), found, strict=True))
-        return Outcome(values, effective, tuple(_warnings(found[0], context, too_fast)))
+        effective = dict(
+            zip(("size", "files", "seeks", "seek_processes"), effective_numbers, strict=True)
+        )
+        return Outcome(values, effective, tuple(_warnings(effective_numbers[0], context, too_fast)))
 
 
 def _size_bytes(parameters: BonnieParameters, context: Context) -> int:
@@ -271,7 +275,7 @@ def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> lis
         sizes = {"size": size_bytes, "guest": guest, "host": host}
         warnings.append(
             Note(
-                "file-not-twice-memory", **{name: about_size(each) for name, each in sizes.items()}
+                "file-not-twice-memory", **{name: about_size(size) for name, size in sizes.items()}
             )
         )
     if too_fast:

@@ -132,9 +132,9 @@ def _refusals(metric: Metric, outcome: Outcome, bounds: PossibleValues) -> Itera
         why = bounds.refusal_of(value)
         if why:
             yield f"{metric.name} {value:.6g} {metric.unit}, which {why}"
-    within = replace(bounds, is_open=False)
+    sample_bounds = replace(bounds, is_open=False)
     for sample in filter(_is_number, outcome.samples.get(metric.name, ())):
-        why = within.refusal_of(sample)
+        why = sample_bounds.refusal_of(sample)
         if why:
             yield f"{metric.name} {sample:.6g} {metric.unit} within the trial, which {why}"
 
@@ -156,27 +156,28 @@ def _contradictions(values: Mapping[str, float], trial_s: float) -> Iterator[str
 
 
 def _more_than_sent(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
-    received, sent = values.get("throughput"), values.get("sent")
+    received, sent = values.get("throughput"), values.get("sent")  # Mbit/s, as all below
     if received is None or sent is None:
         return
-    most = sent * _RATE_ROOM + _mbit_s(_IN_BUFFERS_BYTES, trial_s)
-    if received > most:
+    maximum = sent * _RATE_ROOM + _mbit_s(_IN_BUFFERS_BYTES, trial_s)
+    if received > maximum:
         yield (
-            f"throughput {received:.6g} Mbit/s at the receiver, which is above {most:.6g} Mbit/s: "
+            f"throughput {received:.6g} Mbit/s at the receiver, which is above {maximum:.6g} Mbit/s: "
             f"{sent:.6g} Mbit/s were sent"
         )
 
 
 def _contradicted_loss(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
     """Yield a loss that does not explain what did not arrive. Only tools of datagrams report one."""
-    received, sent, loss = values.get("throughput"), values.get("sent"), values.get("loss")
-    if received is None or sent is None or loss is None or trial_s <= 0:
+    received, sent = values.get("throughput"), values.get("sent")
+    loss_percent = values.get("loss")
+    if received is None or sent is None or loss_percent is None or trial_s <= 0:
         return
-    least = sent * (1 - loss / 100 - _LOSS_ROOM) - _mbit_s(_IN_QUEUES_BYTES, trial_s)
-    if received < least:
+    minimum = sent * (1 - loss_percent / 100 - _LOSS_ROOM) - _mbit_s(_IN_QUEUES_BYTES, trial_s)
+    if received < minimum:
         yield (
-            f"loss {loss:.6g} %, which contradicts its rates: of {sent:.6g} Mbit/s that were sent {received:.6g} "
-            f"Mbit/s arrived, and at least {least:.6g} Mbit/s must have"
+            f"loss {loss_percent:.6g} %, which contradicts its rates: of {sent:.6g} Mbit/s that were sent "
+            f"{received:.6g} Mbit/s arrived, and at least {minimum:.6g} Mbit/s must have"
         )
 
 
@@ -204,6 +205,6 @@ def _contradicted_order(values: Mapping[str, float]) -> Iterator[str]:
             ("min", *percentiles, "max"),
         ):
             names = [family[statistic] for statistic in order if statistic in family]
-            for lower, upper in pairwise(names):
-                if values[lower] > values[upper] * _LATENCY_ROOM:
-                    yield f"{lower} {values[lower]:.6g}, which is above {upper} {values[upper]:.6g}"
+            for smaller, larger in pairwise(names):
+                if values[smaller] > values[larger] * _LATENCY_ROOM:
+                    yield f"{smaller} {values[smaller]:.6g}, which is above {larger} {values[larger]:.6g}"

@@ -110,7 +110,7 @@ class Checkout(Benchmark):
     version_argv = ("sh", "-c", "git --version; python3 --version; mypy --version")
 
     def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. Python's and mypy's belong to it."""
+        """Return the version of git with those of Python and mypy."""
         match = _VERSIONS.fullmatch(output)
         if not match:
             raise BenchmarkError("git, Python or mypy printed no version", where=output[:200])
@@ -120,7 +120,7 @@ class Checkout(Benchmark):
         return DataSet("program-1", _DATA, _SIZE_BYTES)
 
     def commands(self, parameters: CheckoutParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. All is in a directory of its own, which is gone after the trial."""
+        """Return the commands of a trial, which works in a directory of its own, removed after it."""
         directory = f"{context.scratch}/vtax-checkout-{context.flow}"
         repository = f"{self.data(parameters).directory}/program.git"
         remove = ("rm", "-rf", directory)

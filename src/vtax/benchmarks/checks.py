@@ -75,11 +75,11 @@ def check_memory(parameter: str, what: str, needed_bytes: int, context: Context)
 
 def check_threads(threads: int, context: Context) -> None:
     """Raise BadInput for more threads than the kernel of a guest with this memory allows (its threads-max)."""
-    most = int(context.memory_bytes * _MAX_SHARE / _THREAD_BYTES)
-    if threads > most:
+    max_threads = int(context.memory_bytes * _MAX_SHARE / _THREAD_BYTES)
+    if threads > max_threads:
         raise BadInput(
-            f"{threads} threads are more than the {most} that a kernel allows in {about_size(context.memory_bytes)} "
-            "of memory",
+            f"{threads} threads are more than the {max_threads} that a kernel allows in "
+            f"{about_size(context.memory_bytes)} of memory",
             where="threads",
             hint=f"lower threads, or raise memory in [guest] to {about_size(int(threads * _THREAD_BYTES / 0.85))}",
         )
@@ -123,8 +123,8 @@ def _free_inodes(path: Path) -> int | None:
     """Return the free inodes where a directory is or will be; None when they cannot be seen or have no limit (Btrfs)."""
     for candidate in (path, *path.parents):
         with suppress(OSError):
-            found = os.statvfs(candidate)
-            return found.f_favail if found.f_files else None
+            file_system = os.statvfs(candidate)
+            return file_system.f_favail if file_system.f_files else None
     return None
 
 

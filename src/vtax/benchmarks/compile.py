@@ -120,14 +120,14 @@ class Compile(Benchmark):
     )
 
     def version_of(self, output: str) -> str:
-        """See Benchmark.version_of. The source's version belongs to it."""
+        """Return the compiler's version with that of the source."""
         match = _VERSIONS.fullmatch(output)
         if not match:
             raise BenchmarkError("gcc-14 or newlib-source printed no version", where=output[:200])
         return f"{match[1]}, newlib {match[2]}"
 
     def commands(self, parameters: CompileParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The tree is in a directory of its own, which is gone after the trial."""
+        """Return the commands of a trial, whose tree is in a directory of its own, removed after it."""
         jobs = _jobs(parameters, context)
         check_memory("jobs", f"{jobs} compilers", _START_BYTES + jobs * _JOB_BYTES, context)
         directory = f"{context.scratch}/vtax-compile-{context.flow}"

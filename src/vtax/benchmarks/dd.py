@@ -118,7 +118,7 @@ class Dd(Benchmark):
         return super().version_of(output)
 
     def commands(self, parameters: DdParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The file is new in every trial, and gone after it."""
+        """Return the commands of a trial, which makes its file and removes it."""
         p = parameters
         check_room("file_size", p.file_size, context)
         path = f"{context.scratch}/vtax-dd-{context.flow}"
@@ -154,7 +154,7 @@ class Dd(Benchmark):
         return parameters.file_size
 
     def expected_s(self, parameters: DdParameters, context: Context) -> float:
-        """See Benchmark.expected_s. Reading writes the file first."""
+        """Estimate a trial; one that reads writes the file first."""
         passes = 2 if parameters.direction == "read" else 1
         return passes * parameters.file_size / _EXPECTED_BYTES_PER_S + 0.1
 

@@ -169,10 +169,10 @@ def _bandwidth_metric(direction: str) -> Metric:
 def _latency_metrics(operation: str) -> list[Metric]:
     """Return the metrics of the times of an operation: the mean, and percentiles of them."""
     metrics = []
-    for which, title in _TITLES.items():
-        percentile = fio_jobs.PERCENTILES.get(which)
+    for statistic, title in _TITLES.items():
+        percentile = fio_jobs.PERCENTILES.get(statistic)
         metric = Metric(
-            f"{operation}_latency_{which}",
+            f"{operation}_latency_{statistic}",
             "µs",
             "lower",
             f"time to complete one {operation}, {title}",
@@ -203,7 +203,7 @@ class Fio(Benchmark):
     version_pattern = r"\Afio-(\S+)"
 
     def commands(self, parameters: FioParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
+        """Return the commands of a trial, whose files are in a directory of their own, removed after it."""
         p = parameters
         if p.job_file:
             return (_file_command(p, context),)
@@ -232,7 +232,7 @@ class Fio(Benchmark):
         return (Command("single", tuple(job), before=before, makes=(directory,), is_cold=p.cold),)
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
-        """See Benchmark.further_metrics: the metrics of each job of a job file."""
+        """Return the metrics of each job of a job file."""
         metrics = []
         for job in parameters.file_jobs:
             operations = {*job.directions}
@@ -254,7 +254,7 @@ class Fio(Benchmark):
         return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
-        """See Benchmark.expected_s. Making the files is part of it."""
+        """Estimate a trial, with the making of its files."""
         make_s = self.files_bytes(parameters, context) / _EXPECTED_BYTES_PER_S
         jobs = parameters.file_jobs
         if not jobs:
@@ -273,12 +273,12 @@ class Fio(Benchmark):
             return _job_file_outcome(p, context, result, report)
         job = _job(report)
         try:
-            moved = []
+            parts_with_io = []
             values: dict[str, float] = {}
             for direction in _DIRECTIONS:
                 part = job[direction]
                 if part["total_ios"]:
-                    moved.append(part)
+                    parts_with_io.append(part)
                     values |= fio_jobs.rates(direction, [part])
                     values |= _latencies(direction, part["clat_ns"])
                     _check_time(direction, part["runtime"] / 1000, result)
@@ -289,8 +289,8 @@ class Fio(Benchmark):
             raise BenchmarkError(
                 f"fio's report lacks {error}; its format is not known to vtax"
             ) from error
-        io_bytes = sum(part["io_bytes"] for part in moved)
-        if not moved or (p.once and io_bytes != p.jobs * p.size):
+        io_bytes = sum(part["io_bytes"] for part in parts_with_io)
+        if not parts_with_io or (p.once and io_bytes != p.jobs * p.size):
             raise BenchmarkError(
                 f"fio moved {io_bytes} bytes where {p.jobs * p.size} were requested"
             )
@@ -305,7 +305,7 @@ class Fio(Benchmark):
             "direct": p.direct,
             "io_bytes": io_bytes,
             "fsyncs": flushes,
-            "operations": sum(part["total_ios"] for part in moved),
+            "operations": sum(part["total_ios"] for part in parts_with_io),
         }
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
         warnings = (*map(quoted, report.words), *_warnings(p))
@@ -347,18 +347,18 @@ def _job_file_outcome(
         names = [process["jobname"] for process in processes]
         if Counter(names) != {job.name: job.processes for job in jobs}:
             raise BenchmarkError(f"fio reports the jobs {names}"[:_WORDS_SHOWN])
-        values, moved, flushes = fio_jobs.figures(processes)
+        values, moved_bytes, flushes = fio_jobs.figures(processes)
         if any(job.is_after_others for job in jobs):
             values = {name: value for name, value in values.items() if "_latency_" in name}
         for job in jobs:
-            own = [process for process in processes if process["jobname"] == job.name]
-            own_values, own_bytes, _ = fio_jobs.figures(own)
+            job_processes = [process for process in processes if process["jobname"] == job.name]
+            own_values, own_bytes, _ = fio_jobs.figures(job_processes)
             if not own_bytes:
                 raise BenchmarkError(f"the job {job.name} moved no bytes")
             for metric, value in own_values.items():
                 values[f"{metric}.{job.name}"] = value
             for direction in _DIRECTIONS:
-                parts = fio_jobs.parts_with_operations(own, direction)
+                parts = fio_jobs.parts_with_operations(job_processes, direction)
                 longest_ms = max((part["runtime"] for part in parts), default=None)
                 if longest_ms is not None:
                     _check_time(direction, longest_ms / 1000, result)
@@ -370,12 +370,12 @@ def _job_file_outcome(
     is_direct = all(job.options.get("direct") == "1" for job in jobs)
     effective = {
         "jobs": [job.name for job in jobs],
-        "io_bytes": moved,
+        "io_bytes": moved_bytes,
         "fsyncs": flushes,
         "direct": is_direct,
         **_operations(jobs, processes),
     }
-    disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
+    disk = DiskWork(moved_bytes, flushes, is_direct, _if_not_counted(p))
     return Outcome(
         values,
         effective,
@@ -392,15 +392,15 @@ def _operations(
 
     Neither where jobs are counted at other times: no account of the host's belongs to their number.
     """
-    counted = []
+    parts = []
     for process in processes:
-        counted += [process["read"], process["write"]]
-    operations = {"operations": sum(part["total_ios"] for part in counted)}
+        parts += [process["read"], process["write"]]
+    operations = {"operations": sum(part["total_ios"] for part in parts)}
     if not any(job.ramp_s for job in jobs):
         return operations
     if not fio_jobs.have_one_ramp(jobs):
         return {}
-    return {**operations, MEASURED_S: max(part["runtime"] for part in counted) / 1000}
+    return {**operations, MEASURED_S: max(part["runtime"] for part in parts) / 1000}
 
 
 def _file_warnings(p: FioParameters) -> list[str]:
@@ -423,9 +423,9 @@ def _job(report: fio_jobs.FioReport) -> Mapping[str, Any]:
 def _latencies(operation: str, report: Mapping[str, Any]) -> dict[str, float]:
     """Return the mean and the percentiles of the latencies of one process, in microseconds, by metric."""
     values = {f"{operation}_latency_avg": report["mean"] / 1000}
-    for which, key in _PERCENTILES.items():
+    for statistic, key in _PERCENTILES.items():
         nanoseconds = report["percentile"][key]
-        values[f"{operation}_latency_{which}"] = fio_jobs.bin_middle_us(nanoseconds)
+        values[f"{operation}_latency_{statistic}"] = fio_jobs.bin_middle_us(nanoseconds)
     return values
 
 

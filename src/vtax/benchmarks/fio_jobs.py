@@ -134,12 +134,12 @@ def jobs_of(text: str) -> tuple[FioJob, ...]:
                 name = line[1:-1].strip() if line.endswith("]") else ""
                 section = everywhere if name == GLOBAL else dict(everywhere)
                 if name != GLOBAL:
-                    jobs.append((_checked_name(name, [known for known, _ in jobs]), section))
+                    jobs.append((_check_name(name, [job_name for job_name, _ in jobs]), section))
                 continue
             if section is None:
                 raise ValueError("an option stands before the first [section]")
             key, _, value = (part.strip() for part in line.partition("="))
-            _set(section, _ALIASES.get(key, key), value)
+            _set_option(section, _ALIASES.get(key, key), value)
         except ValueError as error:
             raise ValueError(f"job file, line {number}: {error}") from error
     if not jobs:
@@ -180,18 +180,18 @@ def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], i
     Rates are added up. Percentiles are those of all operations together, from fio's own bins.
     """
     values: dict[str, float] = {}
-    moved = flushes = 0
+    moved_bytes = flushes = 0
     for direction in DIRECTIONS:
         parts = parts_with_operations(processes, direction)
         if parts:
             values |= rates(direction, parts)
             values |= latencies(direction, [part["clat_ns"] for part in parts])
-            moved += sum(part["io_bytes"] for part in parts)
-    synced = parts_with_operations(processes, "sync")
-    if synced:
-        values |= latencies("fsync", [part["lat_ns"] for part in synced])
-        flushes = sum(part["total_ios"] for part in synced)
-    return values, moved, flushes
+            moved_bytes += sum(part["io_bytes"] for part in parts)
+    flush_parts = parts_with_operations(processes, "sync")
+    if flush_parts:
+        values |= latencies("fsync", [part["lat_ns"] for part in flush_parts])
+        flushes = sum(part["total_ios"] for part in flush_parts)
+    return values, moved_bytes, flushes
 
 
 def parts_with_operations(
@@ -306,17 +306,17 @@ def _percentile(bins: Mapping[int, int], rank: float) -> float:
     raise BenchmarkError("fio's report has a histogram without operations")
 
 
-def _checked_name(name: str, known: Sequence[str]) -> str:
+def _check_name(name: str, names: Sequence[str]) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"the job {name!r}: names are at most 40 letters, digits, '_', '.' and '-'"
         )
-    if name in known:
+    if name in names:
         raise ValueError(f"there are two jobs {name}")
     return name
 
 
-def _set(options: dict[str, str], key: str, value: str) -> None:
+def _set_option(options: dict[str, str], key: str, value: str) -> None:
     """Set an option of a job, which becomes the last one. Raises ValueError for an option that is not accepted.
 
     options: of the job, changed.
@@ -330,13 +330,13 @@ def _set(options: dict[str, str], key: str, value: str) -> None:
             f"{key}={value[:60]}: files are in the scratch directory of the guest; give names without a path"
         )
     if key not in _OPTIONS:
-        near = get_close_matches(key, _OPTIONS, 1)
-        suggestion = f"; did you mean {near[0]}?" if near else ""
+        suggestions = get_close_matches(key, _OPTIONS, 1)
+        suggestion = f"; did you mean {suggestions[0]}?" if suggestions else ""
         raise ValueError(f"option {key[:40]!r} is not accepted{suggestion}")
     if key == "description":
         return
-    harmless = value.replace("/", "") if key in _WITH_SLASH else value
-    if not _VALUE.fullmatch(harmless):
+    checked_value = value.replace("/", "") if key in _WITH_SLASH else value
+    if not _VALUE.fullmatch(checked_value):
         raise ValueError(f"{key}={value[:60]}: values have no path, quote, '$' or backquote")
     if key == "filename" and not {"", ".", "..", "-"}.isdisjoint(value.split(":")):
         raise ValueError(f"filename={value[:60]} names no file")

@@ -31,19 +31,21 @@ def from_cumulated(counts: Mapping[float, int]) -> list[float]:
     Between two of these values requests are spread evenly, over bins of at most 1 % of the lower one.
     """
     bins: dict[float, float] = {}
-    below, done = 0.0, 0
+    lower_edge, cumulated = 0.0, 0
     for value, count in sorted(counts.items()):
-        new = count - done
+        new = count - cumulated
         if new > 0:
-            wanted = math.ceil((value / below - 1) / _BIN_SHARE) if below > 0 else 1
-            parts = min(wanted, new, _MOST_BINS)
+            parts = 1
+            if lower_edge > 0:
+                parts = math.ceil((value / lower_edge - 1) / _BIN_SHARE)
+            parts = min(parts, new, _MOST_BINS)
             spread = 0
             for part in range(1, parts + 1):
-                edge = below + (value - below) * part / parts
+                edge = lower_edge + (value - lower_edge) * part / parts
                 at_most = round(new * part / parts)
                 bins[edge if part < parts else value] = at_most - spread
                 spread = at_most
-        below, done = value, max(done, count)
+        lower_edge, cumulated = value, max(cumulated, count)
     return from_counts(bins)
 
 
@@ -70,11 +72,13 @@ def merge_histograms(histograms: Sequence[Histogram]) -> list[float]:
 
 def merge_by_name(outcomes: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
     """Return the merged histograms of outcomes that ran at once, by name; of names that all of them have."""
-    merged = {}
+    histogram_by_name = {}
     for name in outcomes[0] if outcomes else ():
         if all(name in histograms for histograms in outcomes):
-            merged[name] = merge_histograms([histograms[name] for histograms in outcomes])
-    return merged
+            histogram_by_name[name] = merge_histograms(
+                [histograms[name] for histograms in outcomes]
+            )
+    return histogram_by_name
 
 
 def percentile(histogram: Histogram, share: float) -> float | None:

@@ -95,14 +95,14 @@ class Iperf2(NetworkPair):
         p, udp = parameters, parameters.protocol == "udp"
         check_socket_buffer("window", p.window)
         port = PORT + context.flow
-        shared = ["-p", str(port), "-y", "C"]
+        common_options = ["-p", str(port), "-y", "C"]
         if udp:
-            shared.append("-u")
+            common_options.append("-u")
         for flag, value in (("-w", p.window), ("-M", p.mss)):
             if value is not None:
-                shared += [flag, str(value)]
+                common_options += [flag, str(value)]
         length = ["-l", str(p.length)] if p.length is not None else []
-        client = ["iperf", "-c", context.peer_address, *shared, *length]
+        client = ["iperf", "-c", context.peer_address, *common_options, *length]
         client += ["-t", f"{p.duration_s:g}", "-P", str(p.parallel)]
         if p.no_delay:
             client.append("-N")
@@ -113,7 +113,7 @@ class Iperf2(NetworkPair):
         # it would end (iperf 2.1.8: "read tcp header too large").
         # A UDP server that is not bound answers from the address of its route, which the client's socket refuses
         # where that is another than it sent to (guest-to-host behind translation).
-        serving = ["iperf", "-s", *shared]
+        serving = ["iperf", "-s", *common_options]
         if not udp:
             server = Command("server", tuple(serving), place="peer", ready_port=port)
             return server, Command("client", tuple(client))
@@ -136,20 +136,24 @@ class Iperf2(NetworkPair):
         losses: list[float] = []
         for direction in ("send", "receive") if p.direction == "both" else (p.direction,):
             sender, receiver = (client, server) if direction == "send" else (server, client)
-            sent = [line for line in sender if line.from_peer == (direction == "receive")]
-            received = [line for line in receiver if line.from_peer == (direction == "receive")]
-            if len(sent) != p.parallel or len(received) != p.parallel:
+            sender_lines = [line for line in sender if line.from_peer == (direction == "receive")]
+            receiver_lines = [
+                line for line in receiver if line.from_peer == (direction == "receive")
+            ]
+            if len(sender_lines) != p.parallel or len(receiver_lines) != p.parallel:
                 raise BenchmarkError(
-                    f"iperf reported {len(sent)} streams at the sender and {len(received)} at the receiver, "
+                    f"iperf reported {len(sender_lines)} streams at the sender and {len(receiver_lines)} at the receiver, "
                     f"not {p.parallel}: {_messages(results)}"
                 )
-            rate = sum(line.mbit_s for line in received)
+            rate = sum(line.mbit_s for line in receiver_lines)
             check_link(rate, context, p.duration_s)
             values[f"throughput_{direction}"] = rate
             values["throughput"] += rate
-            rates_sent[direction] = sum(line.mbit_s for line in sent)
-            jitters += [line.jitter_ms for line in received if line.jitter_ms is not None]
-            losses += [line.loss_percent for line in received if line.loss_percent is not None]
+            rates_sent[direction] = sum(line.mbit_s for line in sender_lines)
+            jitters += [line.jitter_ms for line in receiver_lines if line.jitter_ms is not None]
+            losses += [
+                line.loss_percent for line in receiver_lines if line.loss_percent is not None
+            ]
         if p.protocol == "udp":
             values |= {"jitter": worst(jitters), "loss": worst(losses)}
         values["sent"] = sum(rates_sent.values())

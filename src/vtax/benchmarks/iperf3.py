@@ -140,7 +140,7 @@ class Iperf3(NetworkPair):
             warnings = [*map(quoted, words), *_warnings(effective, parameters, context)]
             if parameters.protocol == "udp":
                 requested = parameters.rate_mbit_s * parameters.parallel
-                warnings += rate_warnings(requested, _sent(end, parameters))
+                warnings += rate_warnings(requested, _sent_rates(end, parameters))
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(
                 f"iperf3's report lacks {error}; its format is not known to vtax"
@@ -182,7 +182,7 @@ def _sums(p: Iperf3Parameters) -> dict[str, str]:
     return {"send": "", "receive": "_bidir_reverse"} if p.direction == "both" else {p.direction: ""}
 
 
-def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
+def _sent_rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
     """Return the Mbit/s at the sender, by direction."""
     rates = {}
     for direction, suffix in _sums(p).items():
@@ -196,16 +196,16 @@ def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
     losses: list[float] = []
     jitters: list[float] = []
     for direction, suffix in _sums(p).items():
-        sent, received = end[f"sum_sent{suffix}"], end[f"sum_received{suffix}"]
-        rate = received["bits_per_second"] / _MEGA
+        sent_sum, received_sum = end[f"sum_sent{suffix}"], end[f"sum_received{suffix}"]
+        rate = received_sum["bits_per_second"] / _MEGA
         values[f"throughput_{direction}"] = rate
         values["throughput"] += rate
-        values["sent"] += sent["bits_per_second"] / _MEGA
-        if p.protocol == "tcp" and "retransmits" in sent:
-            values["retransmits"] = values.get("retransmits", 0) + sent["retransmits"]
+        values["sent"] += sent_sum["bits_per_second"] / _MEGA
+        if p.protocol == "tcp" and "retransmits" in sent_sum:
+            values["retransmits"] = values.get("retransmits", 0) + sent_sum["retransmits"]
         if p.protocol == "udp":
-            losses.append(received["lost_percent"])
-            jitters.append(received["jitter_ms"])
+            losses.append(received_sum["lost_percent"])
+            jitters.append(received_sum["jitter_ms"])
     if p.protocol == "udp":
         values |= {"loss": worst(losses), "jitter": worst(jitters)}
     return values
@@ -221,10 +221,10 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     if p.protocol == "udp" and p.direction != "receive":
         return {}
     names = ("sum", "sum_bidir_reverse") if p.direction == "both" else ("sum",)
-    measured = _measured_intervals(intervals, names)
-    longest_s = max((interval["sum"]["seconds"] for interval in measured), default=0.0)
+    measured_intervals = _measured_intervals(intervals, names)
+    longest_s = max((interval["sum"]["seconds"] for interval in measured_intervals), default=0.0)
     rates = []
-    for interval in measured:
+    for interval in measured_intervals:
         if interval["sum"]["seconds"] >= longest_s / 2:
             rates.append(sum(interval[name]["bits_per_second"] for name in names) / _MEGA)
     return {"throughput": rates} if 2 <= len(rates) <= MAX_SAMPLES else {}
@@ -234,11 +234,11 @@ def _measured_intervals(
     intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)
 ) -> list[Mapping[str, Any]]:
     """Return the intervals of the time measured: those before it are marked as omitted."""
-    measured = []
+    kept_intervals = []
     for interval in intervals:
         if all(name in interval and not interval[name]["omitted"] for name in names):
-            measured.append(interval)
-    return measured
+            kept_intervals.append(interval)
+    return kept_intervals
 
 
 def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> dict[str, Any]:
@@ -253,8 +253,8 @@ def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context)
         "congestion": end.get("sender_tcp_congestion"),
         "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
-    measured = _measured_intervals(report["intervals"])
-    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in measured]
+    measured_intervals = _measured_intervals(report["intervals"])
+    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in measured_intervals]
     if rates:
         effective["interval_min_mbit_s"] = min(rates)
         effective["interval_max_mbit_s"] = max(rates)

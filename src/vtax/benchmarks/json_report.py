@@ -56,7 +56,7 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
                 reports.append(content)
                 gaps.append(text[end:start])
                 end = after
-                reports_beside, end = _joined(text, end, key)
+                reports_beside, end = _read_adjoining(text, end, key)
                 reports += reports_beside
             else:
                 problem = problem or f"it has no {key!r}"
@@ -70,7 +70,7 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
     return JsonReport(reports[0], tuple(words))
 
 
-def _joined(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], int]:
+def _read_adjoining(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], int]:
     """Return the reports that begin on the line on which one has ended, and the position where the last one ends.
 
     text: the output.
@@ -97,12 +97,12 @@ def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
     """
     if error.pos >= len(text.rstrip()):
         return f"it is cut off after {len(text) - start} characters"
-    near = shortened(text[max(error.pos - _NEAR, start) : error.pos + _NEAR])
+    excerpt = shortened(text[max(error.pos - _NEAR, start) : error.pos + _NEAR])
     word = _NO_NUMBER.match(text, error.pos)
     if word:
-        return f"it holds {word[0]}, which is no number: {near}"
+        return f"it holds {word[0]}, which is no number: {excerpt}"
     has_begun = text[start + 1 : start + 20].lstrip().startswith('"')
-    return f"it is no JSON: {near}" if has_begun else ""
+    return f"it is no JSON: {excerpt}" if has_begun else ""
 
 
 def _no_report(tool: str, result: CommandResult, problem: str) -> str:

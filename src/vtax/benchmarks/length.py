@@ -26,28 +26,28 @@ def given_time(benchmark: Benchmark, parameters: Parameters, trial_time_s: float
     Raises BadInput for a benchmark that can measure neither for such a time nor a count of work, and where the study
     also gives what the time decides.
     """
-    counted = benchmark.counted(parameters)
+    work = benchmark.counted(parameters)
     field = benchmark.Parameters.model_fields.get(DURATION)
     takes_time = field is not None and _takes(field, trial_time_s)
     decided = {DURATION}
-    if counted is not None and not takes_time:
-        decided.add(counted.parameter)
+    if work is not None and not takes_time:
+        decided.add(work.parameter)
     for name in sorted(decided & parameters.model_fields_set):
         raise BadInput(
             f"trial_time decides {name} of {benchmark.name}, which the study gives too",
             hint=f"keep one of the two, trial_time or {name}",
         )
     if takes_time:
-        return _with(parameters, DURATION, trial_time_s)
-    if counted is None:
+        return _with_value(parameters, DURATION, trial_time_s)
+    if work is None:
         raise _no_trial_time(benchmark, field, trial_time_s)
     return parameters
 
 
-def with_count(parameters: Parameters, counted: WorkParameter, count: float) -> Parameters:
+def with_count(parameters: Parameters, work: WorkParameter, count: float) -> Parameters:
     """Return parameters of a trial that does so much, in whole steps."""
-    steps = max(round(count / counted.step), math.ceil(counted.least / counted.step))
-    return _with(parameters, counted.parameter, steps * counted.step)
+    steps = max(round(count / work.step), math.ceil(work.least / work.step))
+    return _with_value(parameters, work.parameter, steps * work.step)
 
 
 def with_least_work(benchmark: Benchmark, parameters: Parameters) -> Parameters | None:
@@ -55,13 +55,13 @@ def with_least_work(benchmark: Benchmark, parameters: Parameters) -> Parameters 
 
     None where there are none, and where the other parameters decide what a trial does, as a job file does.
     """
-    counted = benchmark.counted(parameters)
+    work = benchmark.counted(parameters)
     field = benchmark.Parameters.model_fields.get(DURATION)
     try:
-        if DURATION not in parameters.model_fields_set and counted is not None:
-            return with_count(parameters, counted, counted.least)
+        if DURATION not in parameters.model_fields_set and work is not None:
+            return with_count(parameters, work, work.least)
         if field is not None and _takes(field, SHORTEST_S):
-            return _with(parameters, DURATION, SHORTEST_S)
+            return _with_value(parameters, DURATION, SHORTEST_S)
     except ValidationError:
         return None
     return None
@@ -73,25 +73,25 @@ def expected_s(
     """Return about how long a trial takes. trial_time_s: that a count of work is to last; None where none is sought."""
     if trial_time_s is None:
         return benchmark.expected_s(parameters, context)
-    least = with_least_work(benchmark, parameters) or parameters
-    return benchmark.expected_s(least, context) + trial_time_s
+    least_parameters = with_least_work(benchmark, parameters) or parameters
+    return benchmark.expected_s(least_parameters, context) + trial_time_s
 
 
 def stored_parameters(
-    parameters: Parameters, counted: WorkParameter, trial_time_s: float
+    parameters: Parameters, work: WorkParameter, trial_time_s: float
 ) -> dict[str, Any]:
     """Return the parameters of a cell as a run keeps them, until the count of its trials is known."""
-    stored = parameters.model_dump(mode="json")
-    return {**stored, counted.parameter: None, TRIAL_TIME: trial_time_s}
+    values = parameters.model_dump(mode="json")
+    return {**values, work.parameter: None, TRIAL_TIME: trial_time_s}
 
 
 def read_parameters(benchmark: Benchmark, stored: Mapping[str, Any]) -> Parameters:
     """Return the parameters that a run has of a cell. Raises ValidationError for those of another version of vtax."""
-    given = {name: value for name, value in stored.items() if name != TRIAL_TIME}
+    values = {name: value for name, value in stored.items() if name != TRIAL_TIME}
     if TRIAL_TIME in stored:
-        given = {name: value for name, value in given.items() if value is not None}
-        given.pop(DURATION, None)
-    return benchmark.Parameters.model_validate(given)
+        values = {name: value for name, value in values.items() if value is not None}
+        values.pop(DURATION, None)
+    return benchmark.Parameters.model_validate(values)
 
 
 def found_count(benchmark: Benchmark, stored: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -99,12 +99,12 @@ def found_count(benchmark: Benchmark, stored: Mapping[str, Any]) -> tuple[str, i
     if TRIAL_TIME not in stored:
         return None
     try:
-        counted = benchmark.counted(read_parameters(benchmark, stored))
+        work = benchmark.counted(read_parameters(benchmark, stored))
     except ValidationError:  # of another version of vtax
         return None
-    if counted is None or stored.get(counted.parameter) is None:
+    if work is None or stored.get(work.parameter) is None:
         return None
-    return counted.parameter, stored[counted.parameter]
+    return work.parameter, stored[work.parameter]
 
 
 def comparable_metrics(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
@@ -112,10 +112,10 @@ def comparable_metrics(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     return tuple(metric for metric in metrics if metric.is_per_unit)
 
 
-def _with(parameters: Parameters, name: str, value: float) -> Parameters:
+def _with_value(parameters: Parameters, name: str, value: float) -> Parameters:
     """Return parameters with another value of one of them, checked like those of a study."""
-    given = parameters.model_dump(exclude_unset=True)
-    return type(parameters).model_validate({**given, name: value})
+    values = parameters.model_dump(exclude_unset=True)
+    return type(parameters).model_validate({**values, name: value})
 
 
 def _takes(field: FieldInfo, time_s: float) -> bool:

@@ -117,9 +117,9 @@ def outcome(
     report = Report(TOOL, results, end="valid")
     _, order, precision, repetitions = argv
     report.matches({"order": order, "precision": precision, "repetitions": repetitions})
-    if (scaled := report.number("scaled_residual")) >= _MAX_SCALED_RESIDUAL:
+    if (residual := report.number("scaled_residual")) >= _MAX_SCALED_RESIDUAL:
         raise BenchmarkError(
-            f"LINPACK's scaled residual is {scaled:g}, not below {_MAX_SCALED_RESIDUAL:g}"
+            f"LINPACK's scaled residual is {residual:g}, not below {_MAX_SCALED_RESIDUAL:g}"
         )
     total_s, best_s, count = (
         report.positive("seconds"),
@@ -131,7 +131,7 @@ def outcome(
             f"{TOOL} reports {total_s:g} s, and the guest counted {result.inside_s:g} s"
         )
     check_cpu(TOOL, result, context)
-    each = operations(int(order)) / 1e6
+    operations_m = operations(int(order)) / 1e6
     effective = {
         "order": int(order),
         "precision": precision,
@@ -140,14 +140,18 @@ def outcome(
         "threads": report.integer("threads"),
         "kernel": report.text("kernel"),
         "normalized_residual": report.number("normalized_residual"),
-        "scaled_residual": scaled,
+        "scaled_residual": residual,
     }
-    values = {"rate": each * count / total_s, "best_rate": each / best_s, "time": total_s / count}
+    values = {
+        "rate": operations_m * count / total_s,
+        "best_rate": operations_m / best_s,
+        "time": total_s / count,
+    }
     return Outcome(values, effective)
 
 
 def expected_s(order: int, repetitions: int | None, rate_per_s: float) -> float:
-    """See Benchmark.expected_s. The matrix is written anew for every solution."""
+    """Estimate a trial: the matrix is written anew for every solution."""
     return (repetitions or default_repetitions(order)) * (
         operations(order) / rate_per_s + order**2 * 1e-9
     ) + 0.1

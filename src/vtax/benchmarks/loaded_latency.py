@@ -145,11 +145,11 @@ class LoadedLatency(NetworkPair):
         context: Context,
         results: Mapping[Role, CommandResult],
     ) -> Outcome:
-        """See Benchmark.parse. The requests are read as netperf's own."""
+        """Read the streams' rates, and the requests as netperf's own."""
         client = results["client"]
         requests, *streams = client.stdout.split(_STREAM)
-        alone = {**results, "client": replace(client, stdout=requests)}
-        outcome = Netperf().parse(_requests(parameters), context, alone)
+        request_results = {**results, "client": replace(client, stdout=requests)}
+        outcome = Netperf().parse(_requests(parameters), context, request_results)
         values = {
             metric.name: outcome.values[metric.name]
             for metric in self.metrics

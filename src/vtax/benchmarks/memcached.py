@@ -126,7 +126,7 @@ class Memcached(Service):
         context: Context,
         results: Mapping[Role, CommandResult],
     ) -> Outcome:
-        """See Benchmark.parse. Latencies are printed in microseconds."""
+        """Read rate and latencies, which are printed in microseconds."""
         p, result = parameters, successful_result("memcaslap", results, "client")
         total, ran, misses = (pattern.search(result.stdout) for pattern in (_TOTAL, _RUN, _MISSES))
         if not total or not ran or not misses:

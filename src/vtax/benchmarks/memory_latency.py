@@ -98,7 +98,7 @@ class MemoryLatency(OwnProgram):
         return (Command("single", (_TOOL, str(size), str(_loads(parameters)), parameters.pages)),)
 
     def expected_s(self, parameters: MemoryLatencyParameters, context: Context) -> float:
-        """See Benchmark.expected_s. The chain is built, and followed once before it is timed."""
+        """Estimate a trial: the chain is built, and followed once before it is timed."""
         each_ns = (
             _EXPECTED_NS_SMALL if parameters.working_set <= _SMALL_BYTES else _EXPECTED_NS_LARGE
         )
@@ -135,13 +135,13 @@ class MemoryLatency(OwnProgram):
 
 
 def _page_warnings(effective: Mapping[str, Any]) -> list[str]:
-    size, found = effective["working_set"], effective["huge_bytes"]
+    size, huge_bytes = effective["working_set"], effective["huge_bytes"]
     if effective["pages"] == "small":
         return []
-    if found is None:
+    if huge_bytes is None:
         return [Note("huge-pages-unknown")]
-    if found < size * _ENOUGH_HUGE:
-        return [Note("huge-pages-missing", part=about_size(found), size=about_size(size))]
+    if huge_bytes < size * _ENOUGH_HUGE:
+        return [Note("huge-pages-missing", part=about_size(huge_bytes), size=about_size(size))]
     return []
 
 

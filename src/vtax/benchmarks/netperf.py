@@ -147,11 +147,11 @@ class NetperfParameters(Parameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _equal_sizes(cls, given: Any) -> Any:
+    def _equal_sizes(cls, value: Any) -> Any:
         """Return the size of the request in place of `equal`: a cell's key holds the number."""
-        if isinstance(given, dict) and given.get("response_size") == "equal":
-            return {**given, "response_size": given.get("request_size", 1)}
-        return given
+        if isinstance(value, dict) and value.get("response_size") == "equal":
+            return {**value, "response_size": value.get("request_size", 1)}
+        return value
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -318,33 +318,33 @@ class Netperf(NetworkPair):
         self, parameters: NetperfParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         p, client = parameters, results["client"]
-        reported = selectors(client.stdout)
-        if client.status != 0 or "THROUGHPUT" not in reported:
+        report = selectors(client.stdout)
+        if client.status != 0 or "THROUGHPUT" not in report:
             raise BenchmarkError(
                 f"netperf failed with {client.ended_with}: {own_message(client) or 'no output'}"
             )
         try:
             values_of = _stream_values if p.test in _STREAMS else _transaction_values
-            values = values_of(reported, p)
-            values |= _packets(reported, p, context)
-            values |= _cpu_values(reported)
-            effective = _effective(reported, context)
+            values = values_of(report, p)
+            values |= _packets(report, p, context)
+            values |= _cpu_values(report)
+            effective = _effective(report, context)
             warnings = [
-                *_warnings(reported, p),
+                *_warnings(report, p),
                 *congestion_warnings(effective, context),
-                *_few_warnings(reported, values),
+                *_few_warnings(report, values),
             ]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
             if p.test != "udp_stream" or name == "throughput":
-                elapsed_s = _elapsed_s(reported) if p.count else p.duration_s
+                elapsed_s = _elapsed_s(report) if p.count else p.duration_s
                 check_link(values.get(name), context, elapsed_s)
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
             measured_s = values["completed"] / values["transactions"]
             check_link(values["transactions"] * size * 8 / 1e6, context, measured_s)
-        counted = {"latency": [values["completed"]]} if "completed" in values else {}
-        return Outcome(values, effective, tuple(warnings), histograms=counted)
+        request_counts = {"latency": [values["completed"]]} if "completed" in values else {}
+        return Outcome(values, effective, tuple(warnings), histograms=request_counts)
 
 
 def _test_options(p: NetperfParameters) -> list[str]:
@@ -352,23 +352,23 @@ def _test_options(p: NetperfParameters) -> list[str]:
 
     `-m` and `-M` take a pair of local and remote; with maerts the remote end sends.
     """
-    chosen: list[str] = []
+    options: list[str] = []
     if p.test in _STREAMS:
         side = "," if p.test == "tcp_maerts" else ""
         for flag, size in (("-m", p.message_size), ("-M", p.receive_size)):
-            chosen += [flag, f"{side}{size}"] if size is not None else []
+            options += [flag, f"{side}{size}"] if size is not None else []
     else:
-        chosen += ["-r", f"{p.request_size},{p.response_size}"]
+        options += ["-r", f"{p.request_size},{p.response_size}"]
     if p.socket_buffer is not None:
-        chosen += ["-s", str(p.socket_buffer)]
+        options += ["-s", str(p.socket_buffer)]
     remote = p.remote_socket_buffer or p.socket_buffer
     if remote is not None:
-        chosen += ["-S", str(remote)]
+        options += ["-S", str(remote)]
     if p.no_delay:
-        chosen += ["-D", "L,R"]
+        options += ["-D", "L,R"]
     if p.test == "udp_stream":
-        chosen += ["-R", "1"]
-    return [*chosen, "-k", ",".join(_COMMON if p.test in _STREAMS else (*_COMMON, *_TRANSACTIONS))]
+        options += ["-R", "1"]
+    return [*options, "-k", ",".join(_COMMON if p.test in _STREAMS else (*_COMMON, *_TRANSACTIONS))]
 
 
 def selectors(output: str) -> dict[str, str]:
@@ -376,46 +376,44 @@ def selectors(output: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Z0-9_]+)=(.*)$", output, re.MULTILINE))
 
 
-def _number(reported: Mapping[str, str], name: str) -> float:
-    return printed(reported[name])
+def _number(report: Mapping[str, str], name: str) -> float:
+    return printed(report[name])
 
 
-def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
+def _stream_values(report: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
     """Return the rates of a stream at its two ends.
 
     With netperf's own repetition, only THROUGHPUT is the mean over the iterations, and there is no rate of the sender.
     """
     sender, receiver = ("REMOTE", "LOCAL") if p.test == "tcp_maerts" else ("LOCAL", "REMOTE")
-    received = "THROUGHPUT" if p.confidence_percent is not None else f"{receiver}_RECV_THROUGHPUT"
-    values = {"throughput": _number(reported, received)}
+    selector = "THROUGHPUT" if p.confidence_percent is not None else f"{receiver}_RECV_THROUGHPUT"
+    values = {"throughput": _number(report, selector)}
     if p.confidence_percent is None:
-        values["sent"] = _number(reported, f"{sender}_SEND_THROUGHPUT")
-    if (retransmits := _number(reported, f"{sender}_TRANSPORT_RETRANS")) >= 0:
+        values["sent"] = _number(report, f"{sender}_SEND_THROUGHPUT")
+    if (retransmits := _number(report, f"{sender}_TRANSPORT_RETRANS")) >= 0:
         values["retransmits"] = retransmits
     return values
 
 
-def _packets(
-    reported: Mapping[str, str], p: NetperfParameters, context: Context
-) -> dict[str, float]:
+def _packets(report: Mapping[str, str], p: NetperfParameters, context: Context) -> dict[str, float]:
     """Return the rate of the datagrams that arrived, where each is a packet: the link's MTU is known, and it fits."""
     if p.test != "udp_stream" or context.mtu is None:
         return {}
-    size = _number(reported, "LOCAL_SEND_SIZE")
+    size = _number(report, "LOCAL_SEND_SIZE")
     if size + _IP_AND_UDP > context.mtu:
         return {}
-    return {"packets": _number(reported, "REMOTE_RECV_THROUGHPUT") * 1e6 / 8 / size}
+    return {"packets": _number(report, "REMOTE_RECV_THROUGHPUT") * 1e6 / 8 / size}
 
 
-def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
+def _transaction_values(report: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
     """Return rates, latencies and the number of transactions; see the module. Raises BenchmarkError where there are none."""
-    values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
-    rate = _number(reported, "TRANSACTION_RATE")
-    elapsed_s = _elapsed_s(reported)
-    completed = p.count if p.count is not None else round(rate * elapsed_s)
+    values = {name: _number(report, selector) for name, selector in _LATENCIES.items()}
+    rate = _number(report, "TRANSACTION_RATE")
+    elapsed_s = _elapsed_s(report)
+    transactions = p.count if p.count is not None else round(rate * elapsed_s)
     if rate <= 0:
-        completed = 0
-    if not completed:
+        transactions = 0
+    if not transactions:
         raise BenchmarkError(
             f"no transaction of {p.request_size} and {p.response_size} bytes was complete within "
             f"{elapsed_s:g} s: a longer duration_s, or a count"
@@ -424,18 +422,18 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
     if p.confidence_percent is None:
         rate = 1e6 / values["latency_mean"]
     else:
-        completed *= round(_number(reported, "CONFIDENCE_ITERATION"))
+        transactions *= round(_number(report, "CONFIDENCE_ITERATION"))
     return {
         "transactions": rate,
-        "completed": completed,
+        "completed": transactions,
         "transfer_rate": rate * p.request_size * 8 / 1e6,
         **values,
     }
 
 
-def _elapsed_s(reported: Mapping[str, str]) -> float:
+def _elapsed_s(report: Mapping[str, str]) -> float:
     """Return the seconds of the whole test, which netperf prints in hundredths."""
-    return max(_number(reported, "ELAPSED_TIME"), 0.01)
+    return max(_number(report, "ELAPSED_TIME"), 0.01)
 
 
 def _check_mean(mean_us: float, rate: float, elapsed_s: float, p: NetperfParameters) -> None:
@@ -455,28 +453,26 @@ def _check_mean(mean_us: float, rate: float, elapsed_s: float, p: NetperfParamet
         )
 
 
-def _few_warnings(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
+def _few_warnings(report: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
     """Return a warning for a rate of few transactions an iteration."""
     if "completed" not in values:
         return []
-    completed = values["completed"] / max(_number(reported, "CONFIDENCE_ITERATION"), 1)
-    if completed >= FEWEST_TRANSACTIONS:
+    transactions = values["completed"] / max(_number(report, "CONFIDENCE_ITERATION"), 1)
+    if transactions >= FEWEST_TRANSACTIONS:
         return []
-    return [Note("few-transactions", found=round(completed), minimum=FEWEST_TRANSACTIONS)]
+    return [Note("few-transactions", found=round(transactions), minimum=FEWEST_TRANSACTIONS)]
 
 
-def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
+def _cpu_values(report: Mapping[str, str]) -> dict[str, float]:
     """Percent busy at both ends, as far as netperf could find it out: -1 means that it could not."""
     names = {"cpu_local": "LOCAL_CPU_UTIL", "cpu_remote": "REMOTE_CPU_UTIL"}
-    found = {
-        name: _number(reported, selector)
-        for name, selector in names.items()
-        if selector in reported
+    percents = {
+        name: _number(report, selector) for name, selector in names.items() if selector in report
     }
-    return {name: value for name, value in found.items() if value != -1}
+    return {name: value for name, value in percents.items() if value != -1}
 
 
-def _effective(reported: Mapping[str, str], context: Context) -> dict[str, Any]:
+def _effective(report: Mapping[str, str], context: Context) -> dict[str, Any]:
     names = {
         "local_send_size": "LOCAL_SEND_SIZE",
         "remote_send_size": "REMOTE_SEND_SIZE",
@@ -494,37 +490,37 @@ def _effective(reported: Mapping[str, str], context: Context) -> dict[str, Any]:
         "remote_cpus": "REMOTE_CPU_COUNT",
     }
     effective: dict[str, Any] = {
-        name: int(reported[key]) for name, key in names.items() if key in reported
+        name: int(report[key]) for name, key in names.items() if key in report
     }
     effective = {name: value for name, value in effective.items() if value > 0}
     if "mss" in effective:
         effective["mss"] = reported_mss(effective["mss"], None, context)
-    if reported.get("LOCAL_CONG_CONTROL"):
+    if report.get("LOCAL_CONG_CONTROL"):
         effective |= {
-            "congestion": reported["LOCAL_CONG_CONTROL"],
-            "peer_congestion": reported["REMOTE_CONG_CONTROL"],
+            "congestion": report["LOCAL_CONG_CONTROL"],
+            "peer_congestion": report["REMOTE_CONG_CONTROL"],
         }
-    if _number(reported, "CONFIDENCE_LEVEL") > 0:
-        effective["confidence_width_percent"] = _number(reported, "THROUGHPUT_CONFID")
+    if _number(report, "CONFIDENCE_LEVEL") > 0:
+        effective["confidence_width_percent"] = _number(report, "THROUGHPUT_CONFID")
     return effective
 
 
-def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
+def _warnings(report: Mapping[str, str], p: NetperfParameters) -> list[str]:
     remote = p.remote_socket_buffer or p.socket_buffer
     warnings = []
     for place, requested, letter in (("local", p.socket_buffer, "L"), ("remote", remote, "R")):
-        sizes = (int(reported[f"{letter}SS_SIZE"]), int(reported[f"{letter}SR_SIZE"]))
+        sizes = (int(report[f"{letter}SS_SIZE"]), int(report[f"{letter}SR_SIZE"]))
         warnings += window_warnings(requested, *sizes, end=place)
     if (
         p.confidence_percent is not None
-        and (width := _number(reported, "THROUGHPUT_CONFID")) > p.confidence_width_percent
+        and (width := _number(report, "THROUGHPUT_CONFID")) > p.confidence_width_percent
     ):
-        given = {
+        percents = {
             "percent": p.confidence_percent,
             "requested": p.confidence_width_percent,
             "found": width,
         }
         warnings.append(
-            Note("confidence-missed", iterations=reported["CONFIDENCE_ITERATION"], **given)
+            Note("confidence-missed", iterations=report["CONFIDENCE_ITERATION"], **percents)
         )
     return warnings

@@ -148,20 +148,22 @@ def reported_mss(mss: int | None, requested: int | None, context: Context) -> in
 
 def congestion_warnings(effective: Mapping[str, Any], context: Context) -> list[str]:
     """Warnings for every end whose effective TCP congestion control is not the requested one."""
-    reported = {name: control for name, control in effective.items() if name.endswith("congestion")}
+    control_by_name = {
+        name: control for name, control in effective.items() if name.endswith("congestion")
+    }
     requested = context.congestion
     return [
         Note("not-as-requested", name=name, requested=requested, found=control)
-        for name, control in reported.items()
+        for name, control in control_by_name.items()
         if requested not in ("", control)
     ]
 
 
-def rate_warnings(requested_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
-    """Warnings for a UDP sender below the requested rate (0: none). sent: Mbit/s by direction."""
+def rate_warnings(requested_mbit_s: float, sent_mbit_s: Mapping[str, float]) -> list[str]:
+    """Warnings for a UDP sender below the requested rate (0: none). sent_mbit_s: by direction."""
     return [
         Note("sender-slower", requested=requested_mbit_s, direction=direction, found=mbit_s)
-        for direction, mbit_s in sent.items()
+        for direction, mbit_s in sent_mbit_s.items()
         if mbit_s < _MIN_RATE_SHARE * requested_mbit_s
     ]
 

@@ -121,7 +121,7 @@ class Nginx(Service):
     version_argv = ("sh", "-c", "nginx -v; h2load --version")
 
     def version_of(self, output: str) -> str:
-        """See Benchmark.version_of: `1.26.3 with h2load 1.64.0`."""
+        """Return `1.26.3 with h2load 1.64.0`."""
         server = re.search(r"nginx version: nginx/(\S+)", output)
         client = re.search(r"^h2load nghttp2/(\S+)", output, re.MULTILINE)
         if not server or not client:
@@ -175,22 +175,22 @@ class Nginx(Service):
         self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         p, result = parameters, successful_result("h2load", results, "client")
-        requests, finished = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
-        if not requests or not finished:
+        requests, summary = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
+        if not requests or not summary:
             raise BenchmarkError(
                 "h2load printed no report that vtax knows", where=result.stdout[-200:]
             )
-        total, done, good, failed, errored, timed_out = map(int, requests.groups())
-        rate = printed(finished[1])
-        if good != total or done != total or total == 0 or rate <= 0:
+        total, done_requests, succeeded, failed, errored, timed_out = map(int, requests.groups())
+        rate = printed(summary[1])
+        if succeeded != total or done_requests != total or total == 0 or rate <= 0:
             raise BenchmarkError(
-                f"of {total} requests {good} succeeded, {failed} failed, {errored} ended with an error and "
+                f"of {total} requests {succeeded} succeeded, {failed} failed, {errored} ended with an error and "
                 f"{timed_out} timed out"
             )
-        found = read_log("h2load", result)
+        log = read_log("h2load", result)
         threads = min(p.threads, p.connections)
         warnings = saturation_warnings(
-            "h2load", found["cpu_s"], found["elapsed_s"], threads, cpus_of(p.client, context)
+            "h2load", log["cpu_s"], log["elapsed_s"], threads, cpus_of(p.client, context)
         )
         if p.rate and rate < MIN_RATE_SHARE * p.rate:
             warnings.append(
@@ -204,6 +204,6 @@ class Nginx(Service):
             "requests": total,
             "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
         }
-        values = {"requests": rate, **found["ms"]}
-        samples, interval = samples_of(found, "requests", p.duration_s)
-        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
+        values = {"requests": rate, **log["ms"]}
+        samples, interval = samples_of(log, "requests", p.duration_s)
+        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(log))

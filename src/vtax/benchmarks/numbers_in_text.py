@@ -64,6 +64,6 @@ def _is_named(pattern: re.Pattern[str], match: re.Match[str], position: int) -> 
     """Return whether a pattern names the character at a position: it matches no longer when another stands there."""
     text = match.string
     other = _OTHERS.get(text[position], "M" if text[position] != "M" else "G")
-    changed = text[:position] + other + text[position + 1 :]
-    again = pattern.match(changed, match.start())
-    return again is None or again.span(1) != match.span(1)
+    other_text = text[:position] + other + text[position + 1 :]
+    other_match = pattern.match(other_text, match.start())
+    return other_match is None or other_match.span(1) != match.span(1)

@@ -85,10 +85,12 @@ class Report:
 
     def matches(self, expected: Mapping[str, int | str]) -> None:
         """Raise BenchmarkError when the program did something else than it was asked for."""
-        found = {key: self.text(key) for key in expected}
-        wanted = {key: str(value) for key, value in expected.items()}
-        if found != wanted:
-            raise BenchmarkError(f"{self._program} did {found} where {wanted} was requested")
+        printed_values = {key: self.text(key) for key in expected}
+        expected_values = {key: str(value) for key, value in expected.items()}
+        if printed_values != expected_values:
+            raise BenchmarkError(
+                f"{self._program} did {printed_values} where {expected_values} was requested"
+            )
 
 
 def loops_outside_s(program: str, result: CommandResult, loops_s: float) -> float:

@@ -162,7 +162,7 @@ class Pgbench(Service):
         return DataSet(f"postgresql-{scale}", script, _EMPTY_BYTES + scale * _SCALE_BYTES)
 
     def commands(self, parameters: PgbenchParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The data are copied for every trial, and the copy is removed after it."""
+        """Return the commands of a trial, which copies the data and removes the copy."""
         p = parameters
         check_cache("shared_buffers", p.shared_buffers, context)
         directory, port = f"{context.scratch}/vtax-postgresql-{context.flow}", PORT + context.flow
@@ -218,39 +218,42 @@ class Pgbench(Service):
     def parse(
         self, parameters: PgbenchParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
+        """Read rate and latencies; with a requested rate, a transaction is timed from when it was due."""
         p, result = parameters, successful_result("pgbench", results, "client")
         version = _version_in(result.stdout)
-        read = {
+        report = {
             name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()
         }
-        found = read_log("pgbench", result)
-        failed = found.get("failed", 0)
+        log = read_log("pgbench", result)
+        failed = log.get("failed", 0)
         if version is None or version >= _COUNTS_FAILED:
             failed = max(failed, number_in("pgbench", _FAILED, result.stdout))
-        if (read["clients"], read["scale"]) != (p.clients, p.scale):
+        if (report["clients"], report["scale"]) != (p.clients, p.scale):
             raise BenchmarkError(
-                f"pgbench ran {read['clients']:g} clients at scale {read['scale']:g} where {p.clients} and {p.scale} "
+                f"pgbench ran {report['clients']:g} clients at scale {report['scale']:g} where {p.clients} and {p.scale} "
                 "were requested"
             )
-        if p.transactions is not None and read["transactions"] != p.transactions * p.clients:
+        if p.transactions is not None and report["transactions"] != p.transactions * p.clients:
             raise BenchmarkError(
-                f"pgbench completed {read['transactions']:g} transactions where {p.transactions} of each of "
+                f"pgbench completed {report['transactions']:g} transactions where {p.transactions} of each of "
                 f"{p.clients} connections were requested"
             )
-        if failed or read["rate"] <= 0 or found["count"] != read["transactions"]:
+        if failed or report["rate"] <= 0 or log["count"] != report["transactions"]:
             raise BenchmarkError(
-                f"pgbench completed {read['transactions']:g} transactions, {failed:g} failed, and logged "
-                f"{found['count']}",
+                f"pgbench completed {report['transactions']:g} transactions, {failed:g} failed, and logged "
+                f"{log['count']}",
                 where=message_of(result.stderr),
             )
         warnings = saturation_warnings(
-            "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
+            "pgbench", log["cpu_s"], log["elapsed_s"], p.threads, cpus_of(p.client, context)
         )
-        if p.rate and read["rate"] < MIN_RATE_SHARE * p.rate:
+        if p.rate and report["rate"] < MIN_RATE_SHARE * p.rate:
             warnings.append(
                 Note(
-                    "rate-not-reached", requested=p.rate, unit="transactions/s", found=read["rate"]
+                    "rate-not-reached",
+                    requested=p.rate,
+                    unit="transactions/s",
+                    found=report["rate"],
                 )
             )
         if p.test == "tpcb" and p.clients > p.scale:
@@ -261,11 +264,11 @@ class Pgbench(Service):
             "client": p.client,
             "connection": p.connection,
             "clients": p.clients,
-            "transactions": int(read["transactions"]),
+            "transactions": int(report["transactions"]),
         }
-        values = {"transactions": read["rate"], **found["ms"]}
-        samples, interval = samples_of(found, "transactions", _timed_s(p))
-        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
+        values = {"transactions": report["rate"], **log["ms"]}
+        samples, interval = samples_of(log, "transactions", _timed_s(p))
+        return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(log))
 
 
 def _timed_s(p: PgbenchParameters) -> float:

@@ -80,15 +80,15 @@ class Pi(Benchmark):
     version_pattern = r"\Api \((CLN \S+)\)"
 
     def commands(self, parameters: PiParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The program counts the 3 as a digit."""
-        needed = _START_BYTES + _BYTES_PER_DIGIT * parameters.digits
-        check_memory("digits", f"{parameters.digits} digits of pi", needed, context)
+        """Return the commands of a trial; the program counts the 3 as a digit."""
+        needed_bytes = _START_BYTES + _BYTES_PER_DIGIT * parameters.digits
+        check_memory("digits", f"{parameters.digits} digits of pi", needed_bytes, context)
         path = f"{context.scratch}/vtax-pi-{context.flow}"
         argv = ("sh", "-c", _SCRIPT, "vtax-pi", str(parameters.digits + 1), path)
         return (Command("single", argv, makes=(path,)),)
 
     def expected_s(self, parameters: PiParameters, context: Context) -> float:
-        """See Benchmark.expected_s. The work grows a little faster than the digits."""
+        """Estimate a trial: the work grows a little faster than the digits."""
         return _EXPECTED_S * float((parameters.digits / 1e6) ** 1.15) + 0.1
 
     def parse(

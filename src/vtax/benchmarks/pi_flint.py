@@ -94,12 +94,12 @@ class PiFlint(OwnProgram):
         threads = _threads(parameters, context)
         check_threads(threads, context)
         per_digit = _BYTES_PER_DIGIT[min(threads, len(_BYTES_PER_DIGIT)) - 1]
-        needed = _START_BYTES + per_digit * parameters.digits
-        check_memory("digits", f"{parameters.digits} digits of pi", needed, context)
+        needed_bytes = _START_BYTES + per_digit * parameters.digits
+        check_memory("digits", f"{parameters.digits} digits of pi", needed_bytes, context)
         return (Command("single", (_TOOL, str(parameters.digits), str(threads))),)
 
     def expected_s(self, parameters: PiFlintParameters, context: Context) -> float:
-        """See Benchmark.expected_s. The work grows a little faster than the digits."""
+        """Estimate a trial: the work grows a little faster than the digits."""
         at_once = min(_threads(parameters, context), context.vcpus)
         return _EXPECTED_S * float((parameters.digits / 1e6) ** 1.15) / at_once + 0.1
 

@@ -182,13 +182,13 @@ class ProgramBenchmark(Benchmark):
         return commands
 
     def expected_s(self, parameters: Any, context: Context) -> float:
-        """See Benchmark.expected_s. The study declares it."""
+        """Return the seconds that the study declares."""
         return self._table.expected_duration
 
     def parse(
         self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse. The error of a metric that is missing has an excerpt of the output."""
+        """Read the metrics; the error of one that is missing has an excerpt of the output."""
         result = results.get("single") or results["client"]
         program = PurePosixPath(result.argv[0]).name
         if "single" not in results and program in _INTERPRETERS:
@@ -274,8 +274,8 @@ def load_program(table: ProgramTable) -> ProgramBenchmark:
     """
     contents: list[bytes] = []
     for path in table.files:
-        left = limits.MAX_FILES_BYTES - sum(map(len, contents))
-        contents.append(_content(Path(path), left))
+        remaining_bytes = limits.MAX_FILES_BYTES - sum(map(len, contents))
+        contents.append(_content(Path(path), remaining_bytes))
     return ProgramBenchmark(table, contents)
 
 

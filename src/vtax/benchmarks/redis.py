@@ -114,20 +114,20 @@ def _shares(p: RedisParameters) -> list[tuple[int, int]]:
     """Return (requests, connections) of each client, as equal as they can be."""
     clients = min(p.threads, p.clients)
 
-    def part(whole: int, number: int) -> int:
-        return whole * (number + 1) // clients - whole * number // clients
+    def part(total: int, number: int) -> int:
+        return total * (number + 1) // clients - total * number // clients
 
     return [(part(p.requests, n), part(p.clients, n)) for n in range(clients)]
 
 
-def _latency_metric(test: str, which: str) -> Metric:
+def _latency_metric(test: str, statistic: str) -> Metric:
     """Return a metric of the times of a test's requests: a percentile such as `p99`, or the longest."""
-    percentile = which.removeprefix("p")
+    percentile = statistic.removeprefix("p")
     return Metric(
-        f"{test}_latency_{which}",
+        f"{test}_latency_{statistic}",
         "ms",
         "lower",
-        f"time of one {test.upper()} request, {_TITLES[which]}",
+        f"time of one {test.upper()} request, {_TITLES[statistic]}",
         tail=Tail(test, int(percentile) / 100) if percentile.isdigit() else None,
     )
 
@@ -179,8 +179,8 @@ class Redis(Service):
         if len(shares) == 1:
             client += ["-t", tests, "-n", str(p.requests), "-c", str(p.clients)]
         else:
-            written = ",".join(f"{requests}:{connections}" for requests, connections in shares)
-            client = ["python3", "-c", _AT_ONCE, tests, written, *client]
+            shares_text = ",".join(f"{requests}:{connections}" for requests, connections in shares)
+            client = ["python3", "-c", _AT_ONCE, tests, shares_text, *client]
         return (
             Command(
                 "server",
@@ -201,7 +201,7 @@ class Redis(Service):
     def parse(
         self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse. The first line of progress of a test is of no whole interval."""
+        """Read the tests; the first line of progress of each is of no whole interval."""
         p, result = parameters, successful_result("redis-benchmark", results, "client")
         shares = _shares(p)
         reports: dict[str, list[str]] = {}
@@ -223,8 +223,8 @@ class Redis(Service):
             figures, histograms[test] = _merge_clients(clients, p.requests)
             rate = figures.pop("rate")
             values[test] = rate
-            for which, latency_ms in figures.items():
-                values[f"{test}_latency_{which}"] = latency_ms
+            for statistic, latency_ms in figures.items():
+                values[f"{test}_latency_{statistic}"] = latency_ms
             steps[test] = rate**2 * _CLOCK_S / p.requests
             at_least_s += p.requests / rate if rate > 0 else math.inf
         if at_least_s > result.outside_s * 1.05 + 0.1:
@@ -271,12 +271,12 @@ def _merge_clients(
     if len(clients) == 1:
         return clients[0]
     times_s = [count_requests(histogram) / figures["rate"] for figures, histogram in clients]
-    merged = merge_histograms([histogram for _, histogram in clients])
+    all_requests = merge_histograms([histogram for _, histogram in clients])
     values = {"rate": requests / max(times_s)}
     for name in _TITLES:
         share = 1.0 if name == "max" else int(name[1:]) / 100
-        values[name] = percentile(merged, share) or 0.0
-    return values, merged
+        values[name] = percentile(all_requests, share) or 0.0
+    return values, all_requests
 
 
 def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
@@ -293,9 +293,10 @@ def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]
     if not rate or not summary or float(rate[1]) <= 0 or not is_whole:
         raise BenchmarkError("redis-benchmark printed no report that vtax knows", where=text[-200:])
     latencies_ms = dict(zip(_COLUMNS, map(printed, summary.groups()), strict=True))
-    for which in ("p50", "p95", "p99"):  # what it rounds up to, where no line of its own says so
-        latency = latencies_ms[which]
-        at_most = -(-requests * int(which[1:]) // 100)
+    # what it rounds up to, where no line of its own says so
+    for statistic in ("p50", "p95", "p99"):
+        latency = latencies_ms[statistic]
+        at_most = -(-requests * int(statistic[1:]) // 100)
         counts[latency] = max(counts.get(latency, 0), at_most)
     values = {"rate": float(rate[1])}
     for name in _TITLES:

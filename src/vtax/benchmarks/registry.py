@@ -21,8 +21,8 @@ def benchmarks() -> Mapping[str, Benchmark]:
 
 def find_benchmark(name: str) -> Benchmark | None:
     """Return the benchmark of a name; None of one that is not installed. Of those that vtax ships it imports no other."""
-    found: Benchmark | None = shipped_plugin("benchmark", name) or benchmarks().get(name)
-    return found
+    benchmark: Benchmark | None = shipped_plugin("benchmark", name) or benchmarks().get(name)
+    return benchmark
 
 
 def foreign() -> Mapping[str, Origin]:
@@ -57,6 +57,6 @@ def get(name: str, further: Iterable[str] = ()) -> Benchmark:
     benchmark = find_benchmark(name)
     if benchmark is not None:
         return benchmark
-    near = get_close_matches(name, [*further, *benchmarks()], 3)
-    suggestion = f"; did you mean {', '.join(near)}?" if near else ""
+    suggestions = get_close_matches(name, [*further, *benchmarks()], 3)
+    suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
     raise BadInput(f"there is no benchmark {name!r}{suggestion}", hint="vtax benchmarks lists them")

@@ -95,7 +95,7 @@ sys.exit(status)
 
 
 def timed_by_log(
-    scratch: str, flow: int, column: int, ended: str, duration_s: float, argv: Sequence[str]
+    scratch: str, flow: int, column: int, end_us: str, duration_s: float, argv: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[GuestFile, ...]]:
     """Return a client that logs the time of every request, for those that print no percentiles.
 
@@ -103,14 +103,14 @@ def timed_by_log(
     its last line of standard error what `read_log` reads.
 
     column: of the log, from 0, that has the microseconds.
-    ended: the moment of the answer in microseconds, put together of columns, such as "4*1000000+5*1".
+    end_us: the moment of the answer in microseconds, put together of columns, such as "4*1000000+5*1".
     duration_s: measured, the last ones before the last answer; 0 for a count of requests, which has no intervals.
     argv: "{log}" in it is replaced by the beginning of the logs' names.
     """
     directory = f"{scratch}/vtax-client-{flow}"
     log, program = f"{directory}/log", f"{directory}/timed_by_log.py"
     client = [argument.replace("{log}", log) for argument in argv]
-    line = ("python3", program, log, str(column), ended, f"{duration_s:g}", *client)
+    line = ("python3", program, log, str(column), end_us, f"{duration_s:g}", *client)
     return directory, line, (GuestFile(program, _TIMED_BY_LOG),)
 
 
@@ -177,8 +177,8 @@ def saturation_warnings(
 
     cpu_s: CPU time of the client in elapsed_s. threads: of the client; it can use no more CPUs than that.
     """
-    usable = min(threads, cpus)
-    share = cpu_s / (usable * elapsed_s) if elapsed_s > 0 else 0.0
+    usable_cpus = min(threads, cpus)
+    share = cpu_s / (usable_cpus * elapsed_s) if elapsed_s > 0 else 0.0
     if share < _SATURATED:
         return []
-    return [Note("client-saturated", tool=tool, share=share, count=usable)]
+    return [Note("client-saturated", tool=tool, share=share, count=usable_cpus)]

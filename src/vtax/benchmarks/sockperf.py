@@ -141,19 +141,19 @@ class Sockperf(NetworkPair):
         p, tcp = parameters, parameters.protocol == "tcp"
         check_socket_buffer("socket_buffer", p.socket_buffer)
         port = PORT + context.flow
-        shared = ["-i", context.peer_address, "-p", str(port)]
+        common_options = ["-i", context.peer_address, "-p", str(port)]
         if tcp:
-            shared.append("--tcp")
+            common_options.append("--tcp")
         if p.socket_buffer is not None:
-            shared += ["--buffer-size", str(p.socket_buffer)]
-        client = ["sockperf", p.mode, *shared]
+            common_options += ["--buffer-size", str(p.socket_buffer)]
+        client = ["sockperf", p.mode, *common_options]
         client += ["-t", str(p.duration_s), "-m", str(p.message_size), "--full-rtt"]
         if p.mode == "under-load":
             client += ["--mps", str(p.messages_per_second), "--reply-every", str(p.reply_every)]
         if _answers(p) <= _MOST_LOGGED:
             log = f"{context.scratch}/vtax-sockperf-{context.flow}.log"
             client = ["sh", "-c", _LOGGED, "sh", log, f"{_interval_s(p):g}", _COUNT, *client]
-        serve = ("sockperf", "server", *shared)
+        serve = ("sockperf", "server", *common_options)
         if tcp:
             server = Command("server", serve, place="peer", ready_port=port)
             return server, Command("client", tuple(client))
@@ -184,13 +184,16 @@ class Sockperf(NetworkPair):
         values["latency_max"] = _number_after(r"<MAX> observation = *([0-9.]+)", text)
         total = _line(text, "[Total Run]")
         run_s = _number_after(r"RunTime=([0-9.]+)", total)
-        sent = _number_after(r"SentMessages=([0-9.]+)", total)
-        values["messages"] = sent / run_s
-        answered = _number_after(r"Total ([0-9]+) observations", text)
-        dropped = _number_after(r"dropped messages = ([0-9]+)", text)
-        values["dropped"] = 100 * dropped / max(answered + dropped, 1)
+        sent_messages = _number_after(r"SentMessages=([0-9.]+)", total)
+        values["messages"] = sent_messages / run_s
+        answers = _number_after(r"Total ([0-9]+) observations", text)
+        lost_answers = _number_after(r"dropped messages = ([0-9]+)", text)
+        values["dropped"] = 100 * lost_answers / max(answers + lost_answers, 1)
         _check_link(total, run_s, p, context)
-        effective: dict[str, Any] = {"observations": int(answered), "sent_messages": int(sent)}
+        effective: dict[str, Any] = {
+            "observations": int(answers),
+            "sent_messages": int(sent_messages),
+        }
         warnings = list[str]()
         for end, result in (("", client), ("peer", results.get("server"))):
             receive, send = _buffers(result)
@@ -201,7 +204,7 @@ class Sockperf(NetworkPair):
         requested, sent_per_s = p.messages_per_second, values["messages"]
         if p.mode == "under-load" and sent_per_s < (1 - _RATE_TOLERANCE) * requested:
             warnings.append(Note("load-lower", requested=requested, found=round(sent_per_s)))
-        histogram, medians = _read_log(text, answered, _interval_s(p))
+        histogram, medians = _read_log(text, answers, _interval_s(p))
         samples = {}
         if len(medians) > 1:
             samples["latency_p50"] = medians
@@ -220,7 +223,7 @@ def _interval_s(p: SockperfParameters) -> float:
     return p.duration_s / INTERVALS
 
 
-def _read_log(text: str, answered: float, interval_s: float) -> tuple[list[float], list[float]]:
+def _read_log(text: str, answers: float, interval_s: float) -> tuple[list[float], list[float]]:
     """Return the histogram of all round trips (µs), or their number without a log; the median of each whole interval.
 
     Raises BenchmarkError for a log of other answers.
@@ -229,19 +232,21 @@ def _read_log(text: str, answered: float, interval_s: float) -> tuple[list[float
     for interval, round_trip, count in _COUNTED.findall(text):
         counts.setdefault(int(interval), {})[float(round_trip)] = float(count)
     if not counts:
-        return [answered], []
+        return [answers], []
     histograms = {interval: from_counts(counts[interval]) for interval in sorted(counts)}
-    whole = merge_histograms(list(histograms.values()))
-    if count_requests(whole) != answered:
-        raise BenchmarkError(f"sockperf logged {count_requests(whole):g} answers of {answered:g}")
+    histogram = merge_histograms(list(histograms.values()))
+    if count_requests(histogram) != answers:
+        raise BenchmarkError(
+            f"sockperf logged {count_requests(histogram):g} answers of {answers:g}"
+        )
     medians: list[float] = []
     for interval in range(int(_number_after(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)):
         if interval not in histograms:
-            return whole, []
+            return histogram, []
         median = percentile(histograms[interval], 0.5)
         if median is not None:
             medians.append(median)
-    return whole, medians
+    return histogram, medians
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:
@@ -250,8 +255,9 @@ def _check_link(total: str, run_s: float, p: SockperfParameters, context: Contex
     total: the line of the whole run. A message that was answered arrived; over TCP all those before it did, too.
     """
     back = _number_after(r"ReceivedMessages=([0-9]+)", total)
-    every = p.reply_every if p.mode == "under-load" and p.protocol == "tcp" else 1
-    arrived = max(back - 1, 0) * every + 1  # which of them is answered first is the server's choice
+    messages_per_answer = p.reply_every if p.mode == "under-load" and p.protocol == "tcp" else 1
+    # which of them is answered first is the server's choice
+    arrived = max(back - 1, 0) * messages_per_answer + 1
     check_link(arrived * p.message_size * 8 / 1e6 / (run_s + _TAIL_S), context, run_s)
 
 

@@ -154,7 +154,7 @@ class Start(Benchmark):
     def parse(
         self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """See Benchmark.parse. Values are medians of the stages; the samples are those of every start, in order."""
+        """Read the stages: values are their medians, samples those of every start, in order."""
         bursts = [_burst(line) for line in results["single"].stdout.splitlines()]
         if len(bursts) != parameters.repetitions or len(set(map(len, bursts))) != 1:
             raise BenchmarkError(
@@ -194,7 +194,8 @@ def _burst(line: str) -> list[dict[str, Any]]:
         burst = parse_json(line)
     except ValueError:
         burst = None
-    if not isinstance(burst, list) or not burst or not all(isinstance(one, dict) for one in burst):
+    is_list = isinstance(burst, list) and bool(burst)
+    if not is_list or not all(isinstance(start, dict) for start in burst):
         raise BenchmarkError("starts are not described as objects of JSON", where=line[:200])
     return burst
 

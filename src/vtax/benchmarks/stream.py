@@ -93,9 +93,9 @@ def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> 
 def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     """Return four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
     rest_stays = max(memory_bytes * _DEFAULT_SHARE, memory_bytes - _REST_BYTES)
-    fits = int(min(rest_stays, memory_bytes * _MAX_SHARE) / _ARRAYS)
-    wanted = fits if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
-    return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
+    largest_array = int(min(rest_stays, memory_bytes * _MAX_SHARE) / _ARRAYS)
+    cache_multiple = largest_array if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
+    return max(min(cache_multiple, largest_array) // _MEBIBYTE, 1) * _MEBIBYTE
 
 
 @register_benchmark
@@ -141,8 +141,10 @@ class StreamBenchmark(OwnProgram):
         )
 
     def expected_s(self, parameters: StreamParameters, context: Context) -> float:
-        moved = _array_bytes(parameters, context) * _WORDS_MOVED * (parameters.repetitions + 1)
-        return moved / _EXPECTED_BYTES_PER_S + 0.1
+        moved_bytes = (
+            _array_bytes(parameters, context) * _WORDS_MOVED * (parameters.repetitions + 1)
+        )
+        return moved_bytes / _EXPECTED_BYTES_PER_S + 0.1
 
     def parse(
         self, parameters: StreamParameters, context: Context, results: Mapping[Role, CommandResult]

@@ -138,7 +138,7 @@ class SysbenchCpu(Benchmark):
         return (Command("single", argv),)
 
     def expected_s(self, parameters: SysbenchCpuParameters, context: Context) -> float:
-        """See Benchmark.expected_s. Trial division of n takes sqrt(n) steps: work grows as the 1.5th power."""
+        """Estimate a trial: trial division of n takes sqrt(n) steps, so work grows as the 1.5th power."""
         if parameters.events is None:
             return parameters.duration_s + 0.1
         at_once = min(parameters.threads or context.vcpus, context.vcpus)
@@ -173,9 +173,12 @@ class SysbenchCpu(Benchmark):
             values["cpu_per_1000_events"] = (
                 (result.user_s + result.system_s) * 1000 / effective["events"]
             )
-        counted = {"latency": [float(effective["events"])]}
+        request_counts = {"latency": [float(effective["events"])]}
         return Outcome(
-            values, effective, tuple(_warnings(effective, parameters, context)), histograms=counted
+            values,
+            effective,
+            tuple(_warnings(effective, parameters, context)),
+            histograms=request_counts,
         )
 
 

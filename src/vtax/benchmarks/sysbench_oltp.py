@@ -168,7 +168,7 @@ class SysbenchOltp(Service):
     version_argv = ("sh", "-c", "mariadbd --version; sysbench --version")
 
     def version_of(self, output: str) -> str:
-        """See Benchmark.version_of: `11.8.6-MariaDB with sysbench 1.0.20`."""
+        """Return `11.8.6-MariaDB with sysbench 1.0.20`."""
         server = re.search(r"Ver (\d\S*-MariaDB)", output)
         client = re.search(r"^sysbench (\S+)", output, re.MULTILINE)
         if not server or not client:
@@ -179,7 +179,7 @@ class SysbenchOltp(Service):
         return None if parameters.test == "load" else WorkParameter("events")
 
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
-        """See Benchmark.data. `load` starts from a server without a table."""
+        """Return the data of a server; `load` starts from one without a table."""
         rows = 0 if parameters.test == "load" else parameters.rows
         return DataSet(
             f"mariadb-{rows}",
@@ -188,7 +188,7 @@ class SysbenchOltp(Service):
         )
 
     def commands(self, parameters: SysbenchOltpParameters, context: Context) -> Sequence[Command]:
-        """See Benchmark.commands. The data are copied for every trial, and the copy is removed after it."""
+        """Return the commands of a trial, which copies the data and removes the copy."""
         p = parameters
         check_cache("buffer_pool", p.buffer_pool, context)
         directory, port = f"{context.scratch}/vtax-mariadb-{context.flow}", PORT + context.flow
@@ -299,12 +299,12 @@ def percentiles(report: str, events: int) -> dict[str, float]:
         raise BenchmarkError(
             f"sysbench's histogram does not hold its {events} transactions", where=report[-200:]
         )
-    found = {}
+    value_by_name = {}
     for name, share in _PERCENTILES.items():
-        left = share * events
+        remaining = share * events
         for value, count in buckets:
-            left -= count
-            if left <= 0:
-                found[name] = value
+            remaining -= count
+            if remaining <= 0:
+                value_by_name[name] = value
                 break
-    return found
+    return value_by_name
