@@ -15,7 +15,7 @@ import pytest
 
 from vtax.errors import VtaxError
 from vtax.host import resources
-from vtax.host.journal import Cleaned, Journal, _unreleased, boot_id, clean
+from vtax.host.journal import Cleaned, Journal, _read_unreleased, boot_id, clean
 from vtax.host.process import Result
 from vtax.host.resources import Tree, from_record, to_record
 
@@ -140,7 +140,7 @@ def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_p
     for length in range(len(whole)):
         for content in (whole[:length], whole[:length] + more):
             path.write_bytes(content)
-            assert _unreleased(path)[1] == ""
+            assert _read_unreleased(path)[1] == ""
 
 
 @pytest.mark.whole(100)

@@ -15,7 +15,7 @@ import pytest
 
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.interrupts import stop_requests
-from vtax.host.journal import Journal, _unreleased, boot_id, clean
+from vtax.host.journal import Journal, _read_unreleased, boot_id, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
     FileValue,
@@ -235,7 +235,7 @@ def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path):
     path = dead_journal(tmp_path / "journal", stuck, FileValue(str(setting), "0"))
     clean(tmp_path / "journal")
     setting.write_text("2")  # by somebody else, since
-    assert [from_record(record) for record in _unreleased(path)[0]] == [stuck]
+    assert [from_record(record) for record in _read_unreleased(path)[0]] == [stuck]
     assert len(clean(tmp_path / "journal").problems) == 1
     assert setting.read_text() == "2"
 
@@ -249,7 +249,7 @@ def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(t
     path = dead_journal(tmp_path / "journal", FileValue(str(setting), "0"), stopping)
     with pytest.raises(RunInterrupted), stop_requests(lambda text: None):
         clean(tmp_path / "journal")
-    assert [from_record(record) for record in _unreleased(path)[0]] == [
+    assert [from_record(record) for record in _read_unreleased(path)[0]] == [
         FileValue(str(setting), "0")
     ]
     assert setting.read_text() == "1"
@@ -324,7 +324,7 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path
     room = 1000
     journal.register(Tree("/b"))
     journal.register(Tree("/c"))
-    registered, damage = _unreleased(journal.path)
+    registered, damage = _read_unreleased(journal.path)
     assert ([from_record(record) for record in registered], damage) == (
         [Tree("/a"), Tree("/b"), Tree("/c")],
         "",

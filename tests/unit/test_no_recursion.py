@@ -36,7 +36,7 @@ RECURSIVE: Mapping[str, str] = {
     "described.py:tables_of": _OF_VTAX,
     "foreign_text.py:_cleaned": "counts its levels: limits.VALUE.depth",
     "guest/agent.py:to_json": "answers that the agent makes, of which it bounds nothing but the size",
-    "host/resources.py:_checked": "follows the type of a field of a resource, a tuple of texts",
+    "host/resources.py:_check_value": "follows the type of a field of a resource, a tuple of texts",
     "image/build.py:_build": "an image, what it is made of, and the base below that",
     "image/initrd.py:collect_modules.chain_of": "modules of a kernel that the host or its packages brought",
     "messages/__init__.py:_as_json": _OF_VALUES,

@@ -100,21 +100,21 @@ class Grub(BootLoader):
         """By hypervisor, kernel and options."""
         if entry.is_xen != is_dom0(ROOT) or not _is_release(entry.kernel, os.uname().release):
             return False
-        image, given = "", []
+        image, words = "", []
         for word in shlex.split((ROOT / "proc/cmdline").read_text()):
             if word.startswith("BOOT_IMAGE="):
                 image = image or word.removeprefix("BOOT_IMAGE=")
             elif word != "placeholder":
-                given.append(word)
+                words.append(word)
         options = [word for word in entry.options if word != "placeholder"]
         literal = [word for word in options if "$" not in word]
         if entry.is_xen:  # which adds options of its own
-            return set(literal) <= set(given)
+            return set(literal) <= set(words)
         if image and not image.endswith(entry.kernel):
             return False
         if len(literal) < len(entry.options):
-            return set(literal) <= set(given)
-        return sorted(literal) == sorted(given)
+            return set(literal) <= set(words)
+        return sorted(literal) == sorted(words)
 
     def find(self, name: str) -> Entry:
         """Return an entry as BootLoader.find does. Raises BadInput too for one that loads no Linux itself.
@@ -154,14 +154,14 @@ class SystemdBoot(BootLoader):
             text = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
             if not text.startswith("["):
                 text = f"[{','.join(text.splitlines())}]"
-            listed = parse_json(text)
+            documents = parse_json(text)
         except (VtaxError, ValueError) as error:
             hint = "as root, bootctl list --json=short must print them (systemd 250 or later)"
             raise BadInput(
                 f"the entries of {self.name} cannot be listed: {error}", hint=hint
             ) from error
         entries = []
-        for values in listed:
+        for values in documents:
             identity = str(values.get("id") or "")
             if identity and not identity.startswith("auto-"):
                 entries.append(Entry(identity, str(values.get("title") or identity)))
@@ -214,15 +214,15 @@ def _grub_entries(lines: Sequence[str]) -> Iterator[Entry]:
     later submenu is named by its title then.
     """
     stack: list[tuple[str, str, str]] = []  # kind, id, title
-    taken: set[str] = set()
+    paths: set[str] = set()
     body: list[list[str]] = []
     for line in map(str.strip, lines):
         if line.endswith("{"):
             kind, identity, title = _block(line)
-            if kind and _path([*stack, (kind, identity, title)]) in taken:
+            if kind and _path([*stack, (kind, identity, title)]) in paths:
                 identity = title.replace(">", ">>")
             stack.append((kind, identity, title))
-            taken.add(_path(stack))
+            paths.add(_path(stack))
             if kind == "menuentry":
                 body = []
         elif line == "}" and stack:

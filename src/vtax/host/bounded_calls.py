@@ -60,7 +60,7 @@ class BoundedCalls:
         """Fork the process, unless it is there."""
         if self._stream is not None:
             return
-        ours, other = socket.socketpair()
+        parent_end, child_end = socket.socketpair()
         parent = os.getpid()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
@@ -70,11 +70,11 @@ class BoundedCalls:
                 )  # a thread beside it holds no locks (cli.streams)
                 self._pid = os.fork()
             if self._pid == 0:
-                self._be_child(other, parent)
-            self._stream = ours
+                self._be_child(child_end, parent)
+            self._stream = parent_end
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            other.close()
+            child_end.close()
 
     def call(self, *arguments: Any, timeout_s: float) -> Any:
         """Return the value of the function. Raises CallEnded; a request to stop ends the process and is passed on."""
@@ -149,13 +149,13 @@ class BoundedCalls:
 
 def _close_other_files(stream: socket.socket) -> socket.socket:
     """Close every file but a stream, and return that: locks, stores and journals are of the parent alone."""
-    moved = os.dup2(stream.detach(), 3)
+    descriptor = os.dup2(stream.detach(), 3)
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
     os.close(null)
-    return socket.socket(fileno=moved)
+    return socket.socket(fileno=descriptor)
 
 
 def _exchange(stream: socket.socket, request: bytes, deadline: float) -> tuple[bool, Any, bool]:
@@ -181,14 +181,14 @@ def _receive(stream: socket.socket, deadline: float | None) -> bytearray:
 
 def _receive_bytes(stream: socket.socket, count: int, deadline: float | None) -> bytearray:
     data = bytearray(count)
-    view, done = memoryview(data), 0
-    while done < count:
+    view, count_received = memoryview(data), 0
+    while count_received < count:
         if deadline is not None:
             stream.settimeout(max(deadline - time.monotonic(), 0.001))
-        read = stream.recv_into(view[done:])
+        read = stream.recv_into(view[count_received:])
         if not read:
             return bytearray()
-        done += read
+        count_received += read
     return data
 
 

@@ -118,21 +118,21 @@ class Cgroup:
 
         controller: read only its hierarchy, which is faster; runtimes may not place processes in the others.
         """
-        only = self.directory(controller) if controller else None
+        directory = self.directory(controller) if controller else None
         pids: set[int] = set()
         for _, path in self.directories:
-            if only is None or path == only:
+            if directory is None or path == directory:
                 pids.update(pids_below(path))
         return sorted(pids)
 
     @contextmanager
     def procs_file(self) -> Iterator[tuple[int, ...]]:
         """Open cgroup.procs files; a child that writes `0` to each is in the group (namespaces.private, join)."""
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             descriptors = []
             for _, path in self.directories:
                 descriptor = os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-                opened.callback(os.close, descriptor)
+                stack.callback(os.close, descriptor)
                 descriptors.append(descriptor)
             yield tuple(descriptors)
 
@@ -261,14 +261,16 @@ class Cgroup:
             )
         return notes + self.check_time(limits.time)
 
-    def check_time(self, wanted: CpuTime) -> list[str]:
+    def check_time(self, requested_time: CpuTime) -> list[str]:
         """Return notes on what differs from a limit of CPU time; empty when nothing does, or none is wanted."""
         effective, notes = self.time(), list[str]()
-        if wanted.count is not None and effective.count != wanted.count:
+        if requested_time.count is not None and effective.count != requested_time.count:
             limit = "no limit" if effective.count is None else f"{effective.count:g} CPUs' time"
-            notes.append(Note("cpu-time-limit", effective=limit, cpu_count=f"{wanted.count:g}"))
+            notes.append(
+                Note("cpu-time-limit", effective=limit, cpu_count=f"{requested_time.count:g}")
+            )
         for name in ("period_us", "burst_us", "weight"):
-            value, requested = getattr(effective, name), getattr(wanted, name)
+            value, requested = getattr(effective, name), getattr(requested_time, name)
             if requested not in (getattr(CpuTime(), name), value):
                 notes.append(
                     Note(
@@ -367,12 +369,12 @@ _delegated: WeakKeyDictionary[Journal, Path] = WeakKeyDictionary()
 
 
 def _bases(journal: Journal) -> list[tuple[Hierarchy, Path]]:
-    mounted = hierarchies()
-    if not mounted:
+    mounted_hierarchies = hierarchies()
+    if not mounted_hierarchies:
         raise VtaxError("no cgroup file system is mounted", hint="mount cgroup2 at /sys/fs/cgroup")
-    if any(hierarchy.controllers for hierarchy in mounted):
-        return [(hierarchy, hierarchy.mount) for hierarchy in mounted]
-    unified = mounted[0]
+    if any(hierarchy.controllers for hierarchy in mounted_hierarchies):
+        return [(hierarchy, hierarchy.mount) for hierarchy in mounted_hierarchies]
+    unified = mounted_hierarchies[0]
     if Path("/run/systemd/system").is_dir():
         if journal not in _delegated:
             _delegated[journal] = _delegate(unified, journal)
@@ -389,8 +391,8 @@ def _delegate(unified: Hierarchy, journal: Journal) -> Path:
     for setting in ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue"):
         command.append(f"--property={setting}")
     run([*command, "sleep", "infinity"])
-    shown = run(["systemctl", "show", "--property=ControlGroup,MainPID", unit]).stdout
-    values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    properties = run(["systemctl", "show", "--property=ControlGroup,MainPID", unit]).stdout
+    values = dict(line.split("=", 1) for line in properties.splitlines() if "=" in line)
     base = unified.mount / values["ControlGroup"].lstrip("/")
     keeper = base / "keeper"
     keeper.mkdir()

@@ -33,35 +33,36 @@ def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
 
     Raises BadInput when a user other than root could have written the consents.
     """
-    wanted = set(programs)
+    programs_asked = set(programs)
     consents = [consent for consent in recorded_consents(home) if digest in ("", consent.digest)]
-    return any(wanted <= set(consent.programs) for consent in consents)
+    return any(programs_asked <= set(consent.programs) for consent in consents)
 
 
 def record_consent(home: Home, consent: Consent) -> None:
     """Record a consent. Raises BadInput when the file is not writable, or when other users could have written it."""
-    _write(home, [*(known for known in recorded_consents(home) if known != consent), consent])
+    others = [recorded for recorded in recorded_consents(home) if recorded != consent]
+    _write(home, [*others, consent])
 
 
 def forget_consents(home: Home, directory: Path) -> int:
     """Forget the consents for files below a directory; return how many. Raises BadInput as `record_consent` does."""
-    known = recorded_consents(home)
-    others = [consent for consent in known if not Path(consent.source).is_relative_to(directory)]
-    if len(others) < len(known):
+    recorded = recorded_consents(home)
+    others = [consent for consent in recorded if not Path(consent.source).is_relative_to(directory)]
+    if len(others) < len(recorded):
         _write(home, others)
-    return len(known) - len(others)
+    return len(recorded) - len(others)
 
 
 def _write(home: Home, consents: Iterable[Consent]) -> None:
     path = home.consents
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         with suppress(FileNotFoundError):
-            beside.unlink()
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            temporary.unlink()
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([asdict(known) for known in consents], file, indent=1)
-        beside.replace(path)
+            json.dump([asdict(consent) for consent in consents], file, indent=1)
+        temporary.replace(path)
     except OSError as error:
         raise BadInput(
             f"the consent cannot be recorded: {error.strerror}", where=str(path)

@@ -44,13 +44,13 @@ def core_kinds(root: Path = Path("/")) -> tuple[CoreKind, ...]:
 
 def kinds_of(cpus: Iterable[int], kinds: Iterable[CoreKind]) -> tuple[CoreKind, ...]:
     """Return the kinds of some CPUs, each kind with these CPUs alone."""
-    wanted = set(cpus)
-    usable = []
+    cpu_set = set(cpus)
+    usable_kinds = []
     for kind in kinds:
-        cpus_of_kind = tuple(cpu for cpu in kind.cpus if cpu in wanted)
+        cpus_of_kind = tuple(cpu for cpu in kind.cpus if cpu in cpu_set)
         if cpus_of_kind:
-            usable.append(CoreKind(kind.name, cpus_of_kind))
-    return tuple(usable)
+            usable_kinds.append(CoreKind(kind.name, cpus_of_kind))
+    return tuple(usable_kinds)
 
 
 def cpu_ranges(cpus: Iterable[int]) -> str:

@@ -76,14 +76,14 @@ def copy_foreign(
     path: Path, what: str, most_bytes: int, target: Path | None, *, follows_links: bool = True
 ) -> str:
     """Copy a file to a target, if any, and return its SHA-256. Other arguments and errors are those of `open_foreign`."""
-    digest, left = hashlib.sha256(), most_bytes
+    digest, remaining_bytes = hashlib.sha256(), most_bytes
     with (
         open_foreign(path, what, most_bytes, follows_links=follows_links) as source,
         (target or Path(os.devnull)).open("wb") as copy,
     ):
         while chunk := source.read(_CHUNK_BYTES):
-            left -= len(chunk)
-            if left < 0:
+            remaining_bytes -= len(chunk)
+            if remaining_bytes < 0:
                 raise too_large(what, most_bytes, path)
             digest.update(chunk)
             copy.write(chunk)

@@ -48,5 +48,5 @@ def bytes_of_process(pid: int) -> int:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
-    wanted = ("AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:")
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(wanted))
+    fields = ("AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:")
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(fields))

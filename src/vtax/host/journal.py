@@ -159,10 +159,10 @@ class Journal:
 
     def _write(self, record: dict[str, object]) -> None:
         """Append a line; the leading newline separates it from a line that a full disk truncated."""
-        left = f"\n{json.dumps(record)}\n".encode()
+        data = f"\n{json.dumps(record)}\n".encode()
         try:
-            while left:
-                left = left[os.write(self._file, left) :]
+            while data:
+                data = data[os.write(self._file, data) :]
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -209,7 +209,7 @@ def clean(
     Raises BadInput for a journal directory that other users own or can write to, since journals contain commands, and
     VtaxError when another clean does not end.
     """
-    removed: list[str] = []
+    removed_names: list[str] = []
     problems: list[str] = []
     aside: list[str] = []
     notify = notify or _on_stderr
@@ -230,8 +230,8 @@ def clean(
                 name = journal.path.name
                 problems.append(f"journal {name} is not of this user alone ({_UNTRUSTED_JOURNAL})")
         _wait_for_exec([journal.path for journal in trusted if journal.of_this_boot], notify)
-        records, damaged = _removal_order(trusted)
-        for path, problem in damaged.items():
+        records, damage_by_path = _removal_order(trusted)
+        for path, problem in damage_by_path.items():
             failed.add(path)
             problems.append(f"journal {path.name}: {problem} ({_DAMAGED})")
         for record, journal in records:
@@ -245,14 +245,14 @@ def clean(
                 if line:
                     aside.append(line)
                 elif existed:
-                    removed.append(what)
+                    removed_names.append(what)
             except Exception as error:  # one resource, whatever is wrong with it, keeps no other
                 failed.add(journal.path)
                 problems.append(f"{what}: {_one_line_error(error)}")
         for journal in journals:
             if forget or journal.path not in failed:
                 journal.path.unlink(missing_ok=True)
-    return Cleaned(tuple(removed), tuple(problems), tuple(aside))
+    return Cleaned(tuple(removed_names), tuple(problems), tuple(aside))
 
 
 def _remove(resource: Resource, journals: Path) -> tuple[bool, str]:
@@ -336,40 +336,40 @@ def _removal_order(
     dead: Iterable[_DeadJournal],
 ) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
     """Return the records of all journals in the order of removal, programs first; and why journals are damaged."""
-    damaged: dict[Path, str] = {}
+    damage_by_path: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _DeadJournal]] = []
     resources: list[tuple[dict[str, Any], _DeadJournal]] = []
     for journal in dead:
         if journal.of_this_boot:
             programs.append((to_record(journal.programs), journal))
-        unreleased, problem = _unreleased(journal.path)
+        unreleased, problem = _read_unreleased(journal.path)
         if problem:
-            damaged[journal.path] = problem
+            damage_by_path[journal.path] = problem
         for record in unreleased:
             survives = record.get("kind") in _SURVIVE_REBOOT or record.get("outlives_boot")
             if journal.of_this_boot or survives:
                 resources.append((record, journal))
     resources.sort(key=lambda pair: pair[0].get("at", 0))
-    return programs + resources[::-1], damaged
+    return programs + resources[::-1], damage_by_path
 
 
-def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
+def _read_unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
     """Return registered records of a journal, and its damage (empty when intact)."""
     registered: dict[int, dict[str, Any]] = {}
-    damaged = 0
+    damaged_lines = 0
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > JOURNAL.size_bytes:
                 return [], f"it is larger than {JOURNAL.size_bytes >> 20} MiB"
-            for line, following in pairwise(chain(_lines(file), (b"",))):
+            for line, next_line in pairwise(chain(_lines(file), (b"",))):
                 if not line.strip():
                     continue
                 try:
                     record = _record(line)
                 except json.JSONDecodeError:
-                    damaged += not _is_truncated(line, following)
+                    damaged_lines += not _is_truncated(line, next_line)
                 except ValueError:
-                    damaged += 1
+                    damaged_lines += 1
                 else:
                     if "register" in record:
                         registered[record["register"]] = record
@@ -380,10 +380,10 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
     except OSError as error:
         return [], f"it cannot be read: {error.strerror}"
     damage = ""
-    if damaged == 1:
+    if damaged_lines == 1:
         damage = "1 line is damaged"
-    elif damaged:
-        damage = f"{damaged} lines are damaged"
+    elif damaged_lines:
+        damage = f"{damaged_lines} lines are damaged"
     return list(registered.values()), damage
 
 
@@ -405,12 +405,12 @@ def _record(line: bytes) -> dict[str, Any]:
     return record
 
 
-def _is_truncated(line: bytes, following: bytes) -> bool:
+def _is_truncated(line: bytes, next_line: bytes) -> bool:
     """Return whether a line was truncated by a full disk or SIGKILL; its resource was then not created.
 
     A whole line has its end, and the next write leaves an empty line after it, as Journal._write does.
     """
-    if line.endswith(b"\n") and not following.strip():
+    if line.endswith(b"\n") and not next_line.strip():
         return False
     text = line.rstrip(b"\n")
     return any(text.startswith(start) or start.startswith(text) for start in _RECORD_PREFIXES)

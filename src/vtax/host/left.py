@@ -44,7 +44,7 @@ def put_aside(path: Path, directory: Path, problem: NotRemoved) -> str:
 
 def remove_left(directory: Path) -> tuple[list[str], list[str]]:
     """Remove the trees that were put aside; return (paths of those that are gone now, a line for each that stays)."""
-    gone: list[str] = []
+    removed_paths: list[str] = []
     stays: list[str] = []
     if directory.exists():
         private_directory(directory)
@@ -52,14 +52,14 @@ def remove_left(directory: Path) -> tuple[list[str], list[str]]:
             path = entry.readlink() if entry.is_symlink() else entry
             try:
                 if remove_tree(path):
-                    gone.append(str(path))
+                    removed_paths.append(str(path))
                 if path != entry:
                     entry.unlink()
             except NotRemoved as problem:
                 stays.append(_line(path, problem))
             except OSError as problem:
                 stays.append(_line(path, NotRemoved(problem.errno, problem.strerror, str(path))))
-    return gone, stays
+    return removed_paths, stays
 
 
 def _line(path: Path, problem: NotRemoved) -> str:

@@ -165,7 +165,7 @@ def holder_of(descriptor: int) -> str:
 def locker_of(path: Path) -> str:
     """Return the other process with a record lock (fcntl(2)) on a file; empty when unknown."""
     with suppress(OSError):
-        pid = _holder_pid(path.stat(), "POSIX", but=os.getpid())
+        pid = _holder_pid(path.stat(), "POSIX", left_out=os.getpid())
         return _process(pid) if pid else ""
     return ""
 
@@ -189,16 +189,16 @@ def _take(descriptor: int) -> bool:
     return True
 
 
-def _holder_pid(seen: os.stat_result, kind: str = "FLOCK", *, but: int = 0) -> int | None:
+def _holder_pid(status: os.stat_result, kind: str = "FLOCK", *, left_out: int = 0) -> int | None:
     """Return a process that holds a lock on a file, from /proc/locks (proc(5)), which everybody may read.
 
-    seen: status of the file.
+    status: of the file.
     kind: of the lock.
-    but: a process that is left out.
+    left_out: a process that does not count.
     """
-    file = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
-        if fields[1] == kind and fields[5] == file and int(fields[4]) != but:
+        if fields[1] == kind and fields[5] == file and int(fields[4]) != left_out:
             return int(fields[4])
     return None

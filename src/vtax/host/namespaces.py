@@ -178,14 +178,14 @@ def private(
     new_root: Path | None = None,
     join: Sequence[int] = (),
     ids_of: int | None = None,
-    inside: int | None = None,
+    mount_namespace: int | None = None,
 ) -> Callable[[], None]:
     """Return what to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
     and empty network namespace), makes the mounts in order, and makes
     new_root the root directory, leaving nothing of the old one reachable. ids_of: an open user namespace, for
-    id-mapped mounts. inside: an open mount namespace to enter instead of a new one, where the mounts stay. A failed
+    id-mapped mounts. mount_namespace: an open one to enter instead of a new one, where the mounts stay. A failed
     step is printed on stderr and raises OSError, which spawn reports.
     """
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
@@ -194,8 +194,8 @@ def private(
     def enter() -> None:
         for fd in join:
             _write_self(fd)
-        if inside is not None:
-            _check(_libc.setns(inside, CLONE_NEWNS), "entering a mount namespace")
+        if mount_namespace is not None:
+            _check(_libc.setns(mount_namespace, CLONE_NEWNS), "entering a mount namespace")
         else:
             _check(_libc.unshare(flags), "unshare")
             _check(

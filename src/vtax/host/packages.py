@@ -34,16 +34,16 @@ def packages_hint(*packages: str) -> str:
 
 def hint_for(os_release: str, *packages: str) -> str:
     """Return the hint of `packages_hint` for a host with this text of os-release(5)."""
-    wanted = [name for name in dict.fromkeys(packages) if name]
+    package_names = [name for name in dict.fromkeys(packages) if name]
     family = family_of(os_release)
-    if not wanted:
+    if not package_names:
         return Note("hint-no-package")
     if family is None:
-        return Note("hint-packages-of-debian", names=tuple(wanted))
+        return Note("hint-packages-of-debian", names=tuple(package_names))
     command, column = family
     names: dict[str, None] = {}
     absent = []
-    for package in wanted:
+    for package in package_names:
         equivalents = names_of(package, column)
         names |= dict.fromkeys(equivalents)
         if not equivalents:

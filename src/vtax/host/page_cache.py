@@ -34,33 +34,33 @@ def drop(directory: Path) -> None:
 
 def resident_bytes(directory: Path) -> int:
     """Return bytes of the regular files in a directory and below it that are in the page cache."""
-    return sum(_resident(descriptor, size) for descriptor, size in _open_files(directory))
+    return sum(_resident_bytes(descriptor, size) for descriptor, size in _open_files(directory))
 
 
 def _open_files(directory: Path) -> Iterator[tuple[int, int]]:
     """Yield (descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
-    for name, seen in islice(walk(directory, is_strict=False), MAX_FILES):
-        if not stat.S_ISREG(seen.st_mode):
+    for name, listed_status in islice(walk(directory, is_strict=False), MAX_FILES):
+        if not stat.S_ISREG(listed_status.st_mode):
             continue
         with suppress(OSError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOATIME
             descriptor = os.open(directory / name, flags)
             try:
-                opened = os.fstat(descriptor)
-                if stat.S_ISREG(opened.st_mode) and 0 < opened.st_size <= _MAX_BYTES:
-                    yield descriptor, opened.st_size
+                status = os.fstat(descriptor)
+                if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= _MAX_BYTES:
+                    yield descriptor, status.st_size
             finally:
                 os.close(descriptor)
 
 
-def _resident(descriptor: int, size: int) -> int:
+def _resident_bytes(descriptor: int, size: int) -> int:
     """Return the resident bytes of an open file, by whole pages."""
     pages = -(-size // mmap.PAGESIZE)
     states = (ctypes.c_ubyte * pages)()
     with mmap.mmap(
         descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
-    ) as mapped:
-        view = ctypes.c_char.from_buffer(mapped)
+    ) as mapping:
+        view = ctypes.c_char.from_buffer(mapping)
         try:
             start = ctypes.c_void_p(ctypes.addressof(view))
             if _LIBC.mincore(start, ctypes.c_size_t(size), states):

@@ -167,7 +167,7 @@ def _find(
             yield plugin, module
     for module in _FILES:
         try:
-            plugins = _checked(_plugins_in(module, kind), shape, names)
+            plugins = _check_plugins(_plugins_in(module, kind), shape, names)
         except ValueError as error:
             where = f"--plugin {module.__file__}"
             raise BadInput(
@@ -178,7 +178,7 @@ def _find(
             yield plugin, module
     for entry in entry_points(group=KINDS[kind]):
         try:
-            plugins = _checked(plugins_of_entry(entry, kind), shape, names)
+            plugins = _check_plugins(plugins_of_entry(entry, kind), shape, names)
         except (Exception, SystemExit) as error:  # a third-party package may raise anything
             is_ours = isinstance(error, ValueError)
             reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
@@ -226,7 +226,7 @@ def plugins_of_entry(entry: EntryPoint, kind: str) -> list[Any]:
     return plugins
 
 
-def _checked(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
+def _check_plugins(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
     """Return third-party plug-ins. Raises ValueError for one of a wrong shape, or with a name of `names`."""
     for plugin in plugins:
         problem = problem_of(plugin, shape)
@@ -331,8 +331,8 @@ def problem_of(plugin: Any, shape: type) -> str:
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Return whether a value is of a declared type, or of one of several."""
-    hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return any(_is_of_one(value, each) for each in hints)
+    alternatives = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return any(_is_of_one(value, alternative) for alternative in alternatives)
 
 
 def _is_of_one(value: Any, hint: Any) -> bool:

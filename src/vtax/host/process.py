@@ -66,17 +66,17 @@ def child_environment(
     extra: Mapping[str, str] | None = None,
     tag: str | None = None,
     *,
-    only: Collection[str] | None = None,
+    inherited_names: Collection[str] | None = None,
 ) -> dict[str, str]:
     """Return the environment of a child: the C locale (output is parsed), the full PATH, the tag.
 
     extra: further variables.
     tag: of the child, in TAG_VARIABLE.
-    only: names of inherited variables; all when absent.
+    inherited_names: of variables of this process; all when absent.
     """
     environment = {}
     for name, value in os.environ.items():
-        is_inherited = only is None or name in only
+        is_inherited = inherited_names is None or name in inherited_names
         if is_inherited and name != "LANG" and not name.startswith("LC_"):
             environment[name] = value
     environment["LC_ALL"] = "C.UTF-8"
@@ -110,7 +110,7 @@ def run(
     if network_namespace:
         command = ["nsenter", f"--net=/run/netns/{network_namespace}", "--", *command]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             check=False,
             input=input_text,
@@ -126,7 +126,7 @@ def run(
         raise _not_started(command[0], error) from error
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(f"{' '.join(command)} did not end within {timeout_s:g} s") from error
-    result = Result(tuple(command), done.returncode, done.stdout, done.stderr)
+    result = Result(tuple(command), process.returncode, process.stdout, process.stderr)
     if check and result.status != 0:
         tail = (result.stderr.strip() or result.stdout.strip())[-_SHOWN_TAIL:]
         raise CommandFailed(f"{' '.join(command)} failed with status {result.status}: {tail}")
@@ -160,7 +160,7 @@ def spawn(
             stdin=_or_null(stdin),
             stdout=_or_null(stdout),
             stderr=_or_null(stderr),
-            env=child_environment(environment, tag, only=_GUEST_VARIABLES),
+            env=child_environment(environment, tag, inherited_names=_GUEST_VARIABLES),
             cwd=cwd,
             pass_fds=pass_fds,
             preexec_fn=before_exec,  # noqa: PLW1509 - beside it only a thread without locks runs (cli.streams)

@@ -49,20 +49,20 @@ def remove_tree(path: Path, within_s: float = REMOVAL_S) -> bool:
     """
     try:
         is_directory = stat.S_ISDIR(path.lstat().st_mode)
-        above = os.open(path.parent, _DIRECTORY)
+        parent = os.open(path.parent, _DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    removal = _Removal(above, time.monotonic() + within_s)
+    removal = _Removal(parent, time.monotonic() + within_s)
     try:
         if not is_directory:
-            removal.is_gone(os.unlink, above, path.name)
+            removal.is_gone(os.unlink, parent, path.name)
         else:
             for at, name in directories(path):
                 removal.directory(at, name)
     except _Ended:
         pass
     finally:
-        os.close(above)
+        os.close(parent)
     if removal.first is not None:
         raise NotRemoved(removal.first.errno, removal.first.strerror, str(path))
     return True
@@ -83,21 +83,21 @@ def directories(top: Path) -> Iterator[tuple[int, str]]:
     try:
         while levels:
             level = levels[-1]
-            if level.waiting:
-                name = level.waiting.pop()
-                below = _entered(at, name)
-                if below is None:
+            if level.names:
+                name = level.names.pop()
+                child = _enter_directory(at, name)
+                if child is None:
                     yield at, name
                     continue
                 os.close(at)
-                at, level.entered = below, name
+                at, level.entered = child, name
                 levels.append(_Level(_identity(at), _directories_in(at)))
                 continue
             levels.pop()
             if levels:
-                above = os.open("..", _DIRECTORY, dir_fd=at)
+                parent = os.open("..", _DIRECTORY, dir_fd=at)
                 os.close(at)
-                at = above
+                at = parent
                 if _identity(at) != levels[-1].identity:
                     raise NotRemoved(errno.ESTALE, "a directory was moved meanwhile", str(top))
                 yield at, levels[-1].entered
@@ -108,9 +108,9 @@ def directories(top: Path) -> Iterator[tuple[int, str]]:
 class _Level:
     """A directory on the way to the one that is visited. entered: the name in it that leads there."""
 
-    def __init__(self, identity: tuple[int, int], waiting: list[str]) -> None:
+    def __init__(self, identity: tuple[int, int], names: list[str]) -> None:
         self.identity = identity
-        self.waiting = waiting
+        self.names = names
         self.entered = ""
 
 
@@ -130,14 +130,14 @@ class _Removal:
     def directory(self, at: int, name: str) -> None:
         """Remove a directory with its files; the directories in it are gone, or failed. Raises _Ended."""
         while not self.is_gone(os.rmdir, at, name):
-            below = _entered(at, name)
-            if below is None:
+            child = _enter_directory(at, name)
+            if child is None:
                 return self._fail(errno.EACCES, name, "it cannot be entered")
             try:
-                removed = self._remove_files(below)
+                file_count = self._remove_files(child)
             finally:
-                os.close(below)
-            if not removed:
+                os.close(child)
+            if not file_count:
                 if self.first is None and not self.is_gone(os.rmdir, at, name):
                     self._fail(errno.ENOTEMPTY, name, "something is still made in it")
                 return None
@@ -200,15 +200,15 @@ class _Removal:
             raise _Ended
 
 
-def _entered(at: int, name: str) -> int | None:
+def _enter_directory(at: int, name: str) -> int | None:
     """Open a directory below an open one; None for what is none, cannot be opened, or is on another mount."""
     try:
-        below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        child = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
     except OSError:
         return None
-    if _mount(below) == _mount(at):
-        return below
-    os.close(below)
+    if _mount(child) == _mount(at):
+        return child
+    os.close(child)
     return None
 
 
@@ -226,8 +226,8 @@ def _directories_in(at: int) -> list[str]:
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    seen = os.fstat(descriptor)
-    return seen.st_dev, seen.st_ino
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _mount(descriptor: int) -> str:

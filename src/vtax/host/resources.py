@@ -43,12 +43,12 @@ class Resource(Protocol):
 
 def tagged_pids(tag: str) -> list[int]:
     """Return processes with the tag in their environment (/proc/PID/environ)."""
-    wanted = f"{TAG_VARIABLE}={tag}".encode()
+    variable = f"{TAG_VARIABLE}={tag}".encode()
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                if variable in (entry / "environ").read_bytes().split(b"\0"):
                     pids.append(int(entry.name))
     return pids
 
@@ -222,10 +222,10 @@ class RestoreCommand:
 
     def remove(self) -> bool:
         """Run the command and wait for its effect."""
-        removed = wait_until(self._ask, self.late_s, _POLL_INTERVAL_S)
-        if removed and self.until:
+        was_there = wait_until(self._ask, self.late_s, _POLL_INTERVAL_S)
+        if was_there and self.until:
             self._wait()
-        return removed
+        return was_there
 
     def _wait(self) -> None:
         requested = time.monotonic()
@@ -240,8 +240,8 @@ class RestoreCommand:
                 self._ask()
             return False
 
-        late = f"{' '.join(self.argv)} had no effect within {self.within_s:g} s"
-        wait_until(ended, self.within_s, _POLL_INTERVAL_S, otherwise=lambda: VtaxError(late))
+        late_reason = f"{' '.join(self.argv)} had no effect within {self.within_s:g} s"
+        wait_until(ended, self.within_s, _POLL_INTERVAL_S, otherwise=lambda: VtaxError(late_reason))
 
     def _ask(self) -> bool:
         """Run the command once; False when there was nothing to remove."""
@@ -356,7 +356,7 @@ def from_record(record: dict[str, Any]) -> Resource:
         for field in fields(cls):
             if field.name in record:
                 annotation = str(cls.__annotations__[field.name])
-                values[field.name] = _checked(annotation, record[field.name])
+                values[field.name] = _check_value(annotation, record[field.name])
         resource: Resource = cls(**values)
         if isinstance(resource, Tree | Mount | FileValue) and not Path(resource.path).is_absolute():
             raise ValueError("a relative path")
@@ -368,11 +368,11 @@ def from_record(record: dict[str, Any]) -> Resource:
     return resource
 
 
-def _checked(annotation: str, value: Any) -> Any:
+def _check_value(annotation: str, value: Any) -> Any:
     """Return a value of a record for a field of this type. Raises TypeError or ValueError for any other value."""
     if annotation.startswith("tuple[") and isinstance(value, list | tuple):
         annotation = annotation.removeprefix("tuple[").removesuffix(", ...]")
-        return tuple(_checked(annotation, item) for item in value)
+        return tuple(_check_value(annotation, item) for item in value)
     if not isinstance(value, _TYPES.get(annotation, ())):
         raise TypeError(f"{annotation} is expected")
     if isinstance(value, str) and b"\0" in os.fsencode(value):

@@ -13,28 +13,28 @@ from vtax.host.resources import FileValue
 def change_settings(
     journal: Journal,
     settings: Iterable[tuple[Path, str, str]],
-    refused: Callable[[Path, OSError], VtaxError],
+    make_error: Callable[[Path, OSError], VtaxError],
 ) -> list[Registration]:
     """Write the values that differ; returns registrations for `restore`.
 
     journal: registers the old values.
     settings: (file, effective value, wanted value).
-    refused: makes the error that is raised, after restoring, when the kernel rejects a value.
+    make_error: makes the error that is raised, after restoring, when the kernel rejects a value.
     """
-    changed: list[Registration] = []
-    for path, before, wanted in settings:
-        if before == wanted:
+    registrations: list[Registration] = []
+    for path, before, value in settings:
+        if before == value:
             continue
-        changed.append(journal.register(FileValue(str(path), before)))
+        registrations.append(journal.register(FileValue(str(path), before)))
         try:
-            path.write_text(wanted)
+            path.write_text(value)
         except OSError as error:
-            restore(changed)
-            raise refused(path, error) from error
-    return changed
+            restore(registrations)
+            raise make_error(path, error) from error
+    return registrations
 
 
-def restore(changed: list[Registration]) -> None:
+def restore(registrations: list[Registration]) -> None:
     """Restore old values, last changed first. Raises OSError on failure; the value stays in the journal."""
-    for registered in reversed(changed):
+    for registered in reversed(registrations):
         registered.release()

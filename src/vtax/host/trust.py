@@ -25,27 +25,27 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 def refuse_foreign(path: Path) -> None:
     """Raise BadInput when other users own or can write to a directory or its ancestors; it may be missing."""
-    at, left, links = Path("/"), list(path.absolute().parts[1:]), 0
-    _refuse_directory(at, at.lstat(), final=not left)
-    while left:
-        name = left.pop(0)
+    at, names, links = Path("/"), list(path.absolute().parts[1:]), 0
+    _refuse_directory(at, at.lstat(), final=not names)
+    while names:
+        name = names.pop(0)
         at = at.parent if name == ".." else at / name
         try:
-            seen = at.lstat()
+            status = at.lstat()
         except FileNotFoundError:
             return
         except OSError as error:
             raise BadInput(f"{at} cannot be examined: {error.strerror}", where=str(path)) from error
-        if not stat.S_ISLNK(seen.st_mode):
-            _refuse_directory(at, seen, final=not left)
+        if not stat.S_ISLNK(status.st_mode):
+            _refuse_directory(at, status, final=not names)
             continue
-        _refuse_owner(at, seen)
+        _refuse_owner(at, status)
         links += 1
         if links > _MAX_LINKS:
             raise BadInput("too many symbolic links", where=str(path))
         target = at.readlink()
         at = Path("/") if target.is_absolute() else at.parent
-        left = [part for part in target.parts if part != "/"] + left
+        names = [part for part in target.parts if part != "/"] + names
 
 
 def private_directory(path: Path) -> None:
@@ -64,10 +64,10 @@ def private_directory(path: Path) -> None:
             hint="free some space, or name another directory in VTAX_HOME",
         ) from error
     try:
-        seen = os.fstat(descriptor)
-        if not is_this_users(seen):
-            raise _foreign(path, seen)
-        if stat.S_IMODE(seen.st_mode) != PRIVATE_MODE:
+        status = os.fstat(descriptor)
+        if not is_this_users(status):
+            raise _foreign(path, status)
+        if stat.S_IMODE(status.st_mode) != PRIVATE_MODE:
             os.fchmod(descriptor, PRIVATE_MODE)
     except OSError as error:
         raise BadInput(
@@ -79,28 +79,34 @@ def private_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def is_this_users(seen: os.stat_result) -> bool:
+def is_this_users(status: os.stat_result) -> bool:
     """Return whether a file belongs to the user of this process."""
-    return seen.st_uid == _US
+    return status.st_uid == _US
 
 
-def is_trusted_file(path: Path, seen: os.stat_result) -> bool:
+def is_trusted_file(path: Path, status: os.stat_result) -> bool:
     """Return whether it is a regular file of this user's that nobody else may write."""
-    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not _others_may_write(path, seen)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and is_this_users(status)
+        and not _others_may_write(path, status)
+    )
 
 
-def refuse_file_of_others(path: Path, seen: os.stat_result) -> None:
+def refuse_file_of_others(path: Path, status: os.stat_result) -> None:
     """Raise BadInput for a file that others than root, this user and the user of sudo own or may write."""
-    if seen.st_uid not in _trusted_users() or _others_may_write(path, seen):
+    if status.st_uid not in _trusted_users() or _others_may_write(path, status):
         raise BadInput(
             f"other users may change {path}, and so decide what root runs",
             hint=f"chmod go-w {path}, and own it yourself",
         )
 
 
-def _others_may_write(path: Path, seen: os.stat_result) -> bool:
-    group = seen.st_mode & stat.S_IWGRP and (seen.st_gid != _ROOT_GROUP or _has_access_list(path))
-    return bool(group or seen.st_mode & stat.S_IWOTH)
+def _others_may_write(path: Path, status: os.stat_result) -> bool:
+    group = status.st_mode & stat.S_IWGRP and (
+        status.st_gid != _ROOT_GROUP or _has_access_list(path)
+    )
+    return bool(group or status.st_mode & stat.S_IWOTH)
 
 
 def _has_access_list(path: Path) -> bool:
@@ -110,9 +116,9 @@ def _has_access_list(path: Path) -> bool:
         return False
 
 
-def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
-    _refuse_owner(path, seen)
-    if _others_may_write(path, seen) and (final or not seen.st_mode & stat.S_ISVTX):
+def _refuse_directory(path: Path, status: os.stat_result, *, final: bool) -> None:
+    _refuse_owner(path, status)
+    if _others_may_write(path, status) and (final or not status.st_mode & stat.S_ISVTX):
         raise BadInput(
             f"other users may write to {path}, and vtax executes files from it",
             where="VTAX_HOME",
@@ -120,9 +126,9 @@ def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
         )
 
 
-def _refuse_owner(path: Path, seen: os.stat_result) -> None:
-    if seen.st_uid not in _trusted_users():
-        raise _foreign(path, seen)
+def _refuse_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in _trusted_users():
+        raise _foreign(path, status)
 
 
 def _trusted_users() -> set[int]:
@@ -133,14 +139,14 @@ def _trusted_users() -> set[int]:
     return trusted
 
 
-def _foreign(path: Path, seen: os.stat_result) -> BadInput:
+def _foreign(path: Path, status: os.stat_result) -> BadInput:
     try:
-        owner = pwd.getpwuid(seen.st_uid).pw_name
+        owner = pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
-        owner = str(seen.st_uid)
-    mine = "run vtax with sudo, or " if seen.st_uid == 0 else ""
+        owner = str(status.st_uid)
+    sudo_hint = "run vtax with sudo, or " if status.st_uid == 0 else ""
     return BadInput(
         f"{path} belongs to user {owner}, and vtax would execute files from it",
         where="VTAX_HOME",
-        hint=f"{mine}name a directory of your own in VTAX_HOME",
+        hint=f"{sudo_hint}name a directory of your own in VTAX_HOME",
     )

@@ -47,14 +47,16 @@ def unused_range(etc: Path = _ETC) -> IdRange:
 
     Raises VtaxError when all are taken.
     """
-    taken = [
+    taken_ranges = [
         *_read_ids(etc / "subuid", 1),
         *_read_ids(etc / "subgid", 1),
         *_read_ids(etc / "passwd", 2),
         *_read_ids(etc / "group", 2),
     ]
     for first in range(_FIRST, _END, COUNT):
-        if not any(begin < first + COUNT and first < begin + count for begin, count in taken):
+        if not any(
+            begin < first + COUNT and first < begin + count for begin, count in taken_ranges
+        ):
             return IdRange(first)
     raise VtaxError(
         "every range of user ids for guests is taken", where=f"{etc}/subuid, {_FIRST} to {_END - 1}"

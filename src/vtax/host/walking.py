@@ -18,19 +18,19 @@ def walk(
     in_order: sort the names within a directory, which are in memory at once then.
     is_strict: raise OSError for a directory that cannot be read, such as one whose path is too long; else pass it over.
     """
-    waiting = [""]
-    while waiting:
-        directory = waiting.pop()
+    directories = [""]
+    while directories:
+        directory = directories.pop()
         try:
             with os.scandir(top / directory) as entries:
-                listed: Iterable[os.DirEntry[str]] = entries
+                ordered_entries: Iterable[os.DirEntry[str]] = entries
                 if in_order:
-                    listed = sorted(entries, key=lambda entry: entry.name)
-                for entry in listed:
+                    ordered_entries = sorted(entries, key=lambda entry: entry.name)
+                for entry in ordered_entries:
                     path = f"{directory}/{entry.name}" if directory else entry.name
                     status = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(status.st_mode):
-                        waiting.append(path)
+                        directories.append(path)
                     yield path, status
         except OSError:
             if is_strict:

@@ -409,7 +409,7 @@ def _spawn(
                     new_root=program.new_root,
                     join=join,
                     ids_of=ids_of,
-                    inside=mount_namespace_fd,
+                    mount_namespace=mount_namespace_fd,
                 ),
             )
         except BaseException:
