@@ -35,8 +35,8 @@ def unlike(name: str, environment: CheckEnvironment) -> list[str]:
     platform, native = available(name, environment), registry.get("native")
     with GuestStage(environment) as stage:
         running, beside = stage.start(platform), stage.start(native, role="native")
-        here = fair.found(stage.guest(), running)
-        native_finds = fair.found(stage.guest("native"), beside)
+        here = fair.read_facts(stage.guest(), running)
+        native_finds = fair.read_facts(stage.guest("native"), beside)
     declared = platform.driver.differences(platform.options)
     has_own_kernel = platform.driver.isolation(platform.options) == "kernel"
     return fair.undeclared(here, native_finds, declared, has_own_kernel=has_own_kernel)

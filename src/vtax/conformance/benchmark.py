@@ -82,13 +82,13 @@ class BenchmarkSubject:
         """Return the parser's outcome for a text on stdout and stderr of every program of the trial."""
         commands = self.benchmark.commands(self.parameters, _CONTEXT)
         longest_s = max(10.0, self.benchmark.expected_s(self.parameters, _CONTEXT))
-        made: dict[Role, CommandResult] = {
+        results: dict[Role, CommandResult] = {
             command.role: CommandResult(command.argv, status, text, text, longest_s, longest_s)
             for command in commands
         }
         parameters = self.parameters
         with Parsers([(self.benchmark, parameters)]) as parsers:
-            return parsers.outcome(self.benchmark, parameters, _CONTEXT, made, timeout_s)
+            return parsers.outcome(self.benchmark, parameters, _CONTEXT, results, timeout_s)
 
     def trial(self) -> TrialResult:
         """Return a trial in native guests, executed once."""
@@ -173,8 +173,8 @@ def _commands(subject: BenchmarkSubject) -> None:
         for argv in (command.argv, *command.before, *command.after):
             words = isinstance(argv, tuple) and argv and all(isinstance(word, str) for word in argv)
             require(words, f"{command.role}: {argv!r} is no tuple of words")
-        made = all(isinstance(path, str) and path.startswith("/") for path in command.makes)
-        require(made, f"{command.role} makes {command.makes!r}, which are no paths from /")
+        are_paths = all(isinstance(path, str) and path.startswith("/") for path in command.makes)
+        require(are_paths, f"{command.role} makes {command.makes!r}, which are no paths from /")
     uses_peer = any(command.place == "peer" for command in commands)
     require(
         uses_peer <= benchmark.needs_network,
@@ -203,11 +203,11 @@ def _parser_garbage(subject: BenchmarkSubject) -> None:
 
 
 def _parser_time(subject: BenchmarkSubject) -> None:
-    real = subject.outputs[0].read_text() if subject.outputs else ""
+    real_output = subject.outputs[0].read_text() if subject.outputs else ""
     for name in NAMES:
         try:
             subject.parsed(
-                filling(name, _LONG_OUTPUT, real), timeout_s=_PARSER_S * timeout_factor()
+                filling(name, _LONG_OUTPUT, real_output), timeout_s=_PARSER_S * timeout_factor()
             )
         except BenchmarkError as error:
             if isinstance(error.__cause__, CallEnded):
@@ -270,24 +270,26 @@ def _versions(subject: BenchmarkSubject) -> None:
     require(version, "version_of returns an empty text")
 
 
-def _check_outcome(benchmark: Benchmark, outcome: Outcome, counted: Iterable[Metric] = ()) -> None:
+def _check_outcome(
+    benchmark: Benchmark, outcome: Outcome, added_metrics: Iterable[Metric] = ()
+) -> None:
     """Require values of declared metrics only, finite and not negative, and all primary metrics.
 
-    counted: metrics that the runner has added.
+    added_metrics: those that the runner has added.
     """
-    known = {metric.name for metric in (*benchmark.metrics, *counted)}
-    unknown = sorted(set(outcome.values) - known)
-    require(not unknown, f"values of undeclared metrics: {', '.join(unknown)}")
+    known_names = {metric.name for metric in (*benchmark.metrics, *added_metrics)}
+    unknown_names = sorted(set(outcome.values) - known_names)
+    require(not unknown_names, f"values of undeclared metrics: {', '.join(unknown_names)}")
     missing = []
     for metric in benchmark.metrics:
         if metric.primary and metric.name not in outcome.values:
             missing.append(metric.name)
     require(not missing, f"no value of {', '.join(missing)}")
-    wrong = []
+    wrong_values = []
     for name, value in outcome.values.items():
         if not _is_value(value):
-            wrong.append(f"{name} = {value!r}")
-    require(not wrong, f"values that are not finite or negative: {', '.join(wrong)}")
+            wrong_values.append(f"{name} = {value!r}")
+    require(not wrong_values, f"values that are not finite or negative: {', '.join(wrong_values)}")
     try:
         json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -73,7 +73,7 @@ def _result(check: Check[S], subject: S, passed: set[str]) -> CheckResult:
     if missing:
         return CheckResult(check.name, "skipped", f"{', '.join(missing)} did not pass")
     try:
-        with _within(check.limit_s * timeout_factor()):
+        with _time_limit(check.limit_s * timeout_factor()):
             check.run(subject)
     except Skipped as skipped:
         return CheckResult(check.name, "skipped", str(skipped))
@@ -91,7 +91,7 @@ def _result(check: Check[S], subject: S, passed: set[str]) -> CheckResult:
 
 
 @contextmanager
-def _within(limit_s: float) -> Iterator[None]:
+def _time_limit(limit_s: float) -> Iterator[None]:
     """Raise Failed in the block when the time limit is exceeded; works in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -48,17 +48,20 @@ def check_model(model: object, *, defaults: bool) -> None:
     config, fields = model.model_config, model.model_fields
     require(config.get("extra") == "forbid", f"{model.__name__} accepts unknown names")
     require(config.get("frozen"), f"{model.__name__} is not frozen")
-    bare = [name for name, field in fields.items() if not field.description]
-    require(not bare, f"{', '.join(bare)} of {model.__name__}: no description")
-    required = [name for name, field in fields.items() if field.is_required()]
-    require(not (defaults and required), f"{', '.join(required)} of {model.__name__}: no default")
+    undescribed = [name for name, field in fields.items() if not field.description]
+    require(not undescribed, f"{', '.join(undescribed)} of {model.__name__}: no description")
+    required_names = [name for name, field in fields.items() if field.is_required()]
+    require(
+        not (defaults and required_names),
+        f"{', '.join(required_names)} of {model.__name__}: no default",
+    )
 
 
 def check_json(value: BaseModel) -> None:
     """Require that a model's values survive a round trip through JSON."""
     try:
-        plain = value.model_dump(mode="json")
-        again = type(value).model_validate(json.loads(json.dumps(plain, allow_nan=False)))
+        json_values = value.model_dump(mode="json")
+        reread = type(value).model_validate(json.loads(json.dumps(json_values, allow_nan=False)))
     except (ValidationError, ValueError, TypeError) as error:
         raise Failed(f"{type(value).__name__} as JSON: {type(error).__name__}: {error}") from error
-    require(again == value, f"{plain!r} from JSON is {again!r}")
+    require(reread == value, f"{json_values!r} from JSON is {reread!r}")

@@ -50,7 +50,7 @@ _OF_HOST = {
 """Limits that the host enforces, and a program meets without seeing them."""
 
 
-def found(guest: Guest, running: RunningGuest) -> dict[str, str]:
+def read_facts(guest: Guest, running_guest: RunningGuest) -> dict[str, str]:
     """Return what a program finds in a guest, and the limits that the host holds it to. Raises GuestError."""
     guest.put(_PLACE, _PROBE.read_bytes())
     result = guest.run([PYTHON, "-I", _PLACE], timeout_s=_TIMEOUT_S)
@@ -58,26 +58,26 @@ def found(guest: Guest, running: RunningGuest) -> dict[str, str]:
     if result.status != 0:
         raise GuestError(f"what a program finds could not be tried: {result.stderr.strip()[-500:]}")
     facts: dict[str, str] = parse_json(result.stdout)
-    in_force: Mapping[str, Fact] = running.limits_in_force()
+    in_force: Mapping[str, Fact] = running_guest.limits_in_force()
     return facts | {name: str(in_force[key]) for key, name in _OF_HOST.items() if key in in_force}
 
 
 def undeclared(
-    here: Mapping[str, str],
-    native: Mapping[str, str],
-    declared: Collection[str],
+    guest_facts: Mapping[str, str],
+    native_facts: Mapping[str, str],
+    explained_facts: Collection[str],
     *,
     has_own_kernel: bool,
 ) -> list[str]:
     """Return the differences that nothing explains, as `NAME is A, native's is B`.
 
-    here, native: what a program finds. What only one of them has is not compared: a limit that the host does not know
+    guest_facts, native_facts: what a program finds there. What only one has is not compared: a limit that the host does not know
     is for the check `limits`, a kernel shared by both has its settings even where a guest has no /sys.
-    declared: facts that the driver gives a reason for. has_own_kernel: see OF_KERNEL.
+    explained_facts: those that the driver gives a reason for. has_own_kernel: see OF_KERNEL.
     """
-    explained = {*declared, *(OF_KERNEL if has_own_kernel else ())}
+    explained = {*explained_facts, *(OF_KERNEL if has_own_kernel else ())}
     return [
-        f"{name} is {here[name]!r}, native's is {native[name]!r}"
-        for name in sorted((here.keys() & native.keys()) - explained)
-        if here[name] != native[name]
+        f"{name} is {guest_facts[name]!r}, native's is {native_facts[name]!r}"
+        for name in sorted((guest_facts.keys() & native_facts.keys()) - explained)
+        if guest_facts[name] != native_facts[name]
     ]

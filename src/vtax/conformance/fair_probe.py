@@ -90,15 +90,15 @@ def process() -> dict[str, str]:
 
 def places() -> dict[str, str]:
     """Return what there is beside its own directory: processors, shared memory, file systems."""
-    shared = os.statvfs("/dev/shm")
-    runs = "" if shared.f_flag & os.ST_NOEXEC == 0 else ", no programs"
+    shm = os.statvfs("/dev/shm")
+    runs = "" if shm.f_flag & os.ST_NOEXEC == 0 else ", no programs"
     with open("/proc/self/mountinfo") as file:
         rows = [line.split() for line in file]
     kinds = {row[4]: row[row.index("-") + 1] for row in rows}
     return {
         "usable CPUs": str(len(os.sched_getaffinity(0))),
         "CPUs": str(os.sysconf("SC_NPROCESSORS_ONLN")),
-        "/dev/shm": f"{shared.f_blocks * shared.f_frsize} bytes{runs}",
+        "/dev/shm": f"{shm.f_blocks * shm.f_frsize} bytes{runs}",
         "/scratch": kinds.get("/scratch", kinds["/"]),
         "/tmp in memory": str(kinds.get("/tmp") == "tmpfs"),
     }

@@ -49,8 +49,8 @@ def filling(name: str, size: int, report: str = "") -> str:
         )
         return report[:start] + _repeated(report[start:end], size - len(report)) + report[end:]
     if name.endswith("-in-report"):
-        half, part = len(report) // 2, _REPEATED[name.removesuffix("-in-report")]
-        return report[:half] + _repeated(part, size - len(report)) + report[half:]
+        middle, part = len(report) // 2, _REPEATED[name.removesuffix("-in-report")]
+        return report[:middle] + _repeated(part, size - len(report)) + report[middle:]
     of_report = {
         "report": report,
         "lines": report[: report.find("\n") + 1] or report,

@@ -50,10 +50,10 @@ class HostResources:
 
     def more_than(self, before: HostResources) -> list[str]:
         """Return resources that did not exist before: `mount /tmp/x`."""
-        added = []
+        new_names = []
         for kind, names in self.found.items():
-            added += [f"{kind} {name}" for name in sorted(names - before.found[kind])]
-        return added
+            new_names += [f"{kind} {name}" for name in sorted(names - before.found[kind])]
+        return new_names
 
 
 def check_no_leaks(before: HostResources, home: Home, token: str) -> None:
@@ -63,8 +63,8 @@ def check_no_leaks(before: HostResources, home: Home, token: str) -> None:
         _SETTLE_S * timeout_factor(),
         0.2,
     )
-    left = HostResources.now(home, token).more_than(before)
-    require(not left, f"leaked resources: {', '.join(left[:5])}")
+    leaks = HostResources.now(home, token).more_than(before)
+    require(not leaks, f"leaked resources: {', '.join(leaks[:5])}")
 
 
 def check_killed(target: Target, home: Home, token: str) -> None:
@@ -122,10 +122,10 @@ def _clean(home: Home) -> None:
 
 
 def _processes(token: str) -> list[str]:
-    tag, own = f"{TAG}={token}".encode(), str(os.getpid())
-    found = []
+    tag, own_pid = f"{TAG}={token}".encode(), str(os.getpid())
+    processes = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or entry.name == own:
+        if not entry.name.isdigit() or entry.name == own_pid:
             continue
         try:
             environment, words = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
@@ -133,8 +133,8 @@ def _processes(token: str) -> list[str]:
             continue
         if tag in environment.split(b"\0") or token.encode() in words:
             name = words.split(b"\0")[0].decode(errors="replace")
-            found.append(f"{entry.name} ({name})")
-    return found
+            processes.append(f"{entry.name} ({name})")
+    return processes
 
 
 def _names(directory: Path) -> list[str]:
@@ -147,6 +147,6 @@ def _entries(directory: Path) -> list[Path]:
 
 def _control_groups() -> Iterator[str]:
     """Yield paths of control groups named after vtax; groups that are removed meanwhile are left out."""
-    for name, seen in walk(_CGROUPS, is_strict=False):
-        if stat.S_ISDIR(seen.st_mode) and "vtax" in name.rpartition("/")[2]:
+    for name, status in walk(_CGROUPS, is_strict=False):
+        if stat.S_ISDIR(status.st_mode) and "vtax" in name.rpartition("/")[2]:
             yield f"{_CGROUPS}/{name}"

@@ -92,9 +92,12 @@ def _argument(subject: PlatformSubject) -> None:
 
 
 def _tunings(subject: PlatformSubject) -> None:
-    known = get_args(Tuning)
-    unknown = [word for word in subject.driver.tunings if word not in known]
-    require(not unknown, f"tunings has {', '.join(unknown)}; it may have {', '.join(known)}")
+    known_tunings = get_args(Tuning)
+    unknown_tunings = [word for word in subject.driver.tunings if word not in known_tunings]
+    require(
+        not unknown_tunings,
+        f"tunings has {', '.join(unknown_tunings)}; it may have {', '.join(known_tunings)}",
+    )
 
 
 def _network_limits(subject: PlatformSubject) -> None:
@@ -105,18 +108,18 @@ def _network_limits(subject: PlatformSubject) -> None:
 
 
 def _probe_without_image(subject: PlatformSubject) -> None:
-    _probed(subject, with_image=False)
+    _probe_platform(subject, with_image=False)
 
 
 def _probe(subject: PlatformSubject) -> None:
     subject.environment.need_image()
-    probe = subject.probed = _probed(subject, with_image=True)
+    probe = subject.probed = _probe_platform(subject, with_image=True)
     if not probe.available:
         raise Skipped(f"it does not run here: {probe.reason}")
     require(probe.version, "the probe has no version of the runtime")
 
 
-def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
+def _probe_platform(subject: PlatformSubject, *, with_image: bool) -> Probe:
     platform = platform_of(subject.driver)
     image = subject.environment.image if with_image else None
     started_at = time.monotonic()
@@ -137,7 +140,7 @@ def _probe_leaks(subject: PlatformSubject) -> None:
         HostResources.now(subject.environment.home, subject.token),
     )
     with host.tagged(subject.token):
-        _probed(subject, with_image=True)
+        _probe_platform(subject, with_image=True)
     host.check_no_leaks(before, home, subject.token)
 
 
@@ -151,31 +154,35 @@ def _start(subject: PlatformSubject) -> None:
 
 def _journal(subject: PlatformSubject) -> None:
     stage, _ = subject.started
-    made = [str(resource) for resource in stage.journal.registered]
-    require(len(made) > 1, "the journal registers only the directory of the running guest")
+    registered_names = [str(resource) for resource in stage.journal.registered]
+    require(
+        len(registered_names) > 1, "the journal registers only the directory of the running guest"
+    )
 
 
 def _run(subject: PlatformSubject) -> None:
     guest = subject.started[0].guest()
     result = guest.run(["sh", "-c", "echo out; echo err >&2; exit 7"], timeout_s=30.0)
-    seen = (result.status, result.stdout, result.stderr)
-    require(seen == (7, "out\n", "err\n"), f"a program that ends with status 7 returns {seen!r}")
+    outcome = (result.status, result.stdout, result.stderr)
+    require(
+        outcome == (7, "out\n", "err\n"), f"a program that ends with status 7 returns {outcome!r}"
+    )
 
 
 def _files(subject: PlatformSubject) -> None:
-    stage, running = subject.started
-    payload, path = os.urandom(_PAYLOAD_BYTES), f"{running.scratch}/vtax-conformance"
+    stage, running_guest = subject.started
+    payload, path = os.urandom(_PAYLOAD_BYTES), f"{running_guest.scratch}/vtax-conformance"
     stage.guest().put(path, payload)
     require(
         stage.guest().get(path) == payload,
-        f"a file in {running.scratch} is read back with other content",
+        f"a file in {running_guest.scratch} is read back with other content",
     )
     run_checked(stage.guest(), ["rm", path])
 
 
 def _same_files(subject: PlatformSubject) -> None:
-    stage, running = subject.started
-    if running.is_remote:
+    stage, running_guest = subject.started
+    if running_guest.is_remote:
         raise Skipped("its machine does not use the image")
     name = "/usr/bin/env"
     expected = (stage.image.tree / name.lstrip("/")).read_bytes()
@@ -183,27 +190,32 @@ def _same_files(subject: PlatformSubject) -> None:
 
 
 def _limits(subject: PlatformSubject) -> None:
-    stage, running = subject.started
-    notes = running.notes
+    stage, running_guest = subject.started
+    notes = running_guest.notes
     require(
         isinstance(notes, tuple) and all(isinstance(note, str) for note in notes),
         f"notes is {notes!r}",
     )
     cpus = run_checked(stage.guest(), ["nproc"]).strip()
     require(cpus == "1" or notes, f"a guest with one vCPU may use {cpus} CPUs, and no note says so")
-    in_force = running.limits_in_force()
+    in_force = running_guest.limits_in_force()
     require(isinstance(in_force, Mapping), f"limits_in_force returns {in_force!r}")
-    seen = run_checked(stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]).strip()
-    is_limited = "limit.memory" in in_force or int(seen or 0) * 1024 <= MEMORY_BYTES
+    memory_kib = run_checked(
+        stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]
+    ).strip()
+    is_limited = "limit.memory" in in_force or int(memory_kib or 0) * 1024 <= MEMORY_BYTES
     require(is_limited or notes, "its memory has no limit, and no note says so")
 
 
 def _confinement(subject: PlatformSubject) -> None:
-    stage, running = subject.started
+    stage, running_guest = subject.started
     isolation = subject.driver.isolation(platform_of(subject.driver).options)
-    known = get_args(Isolation)
-    require(isolation in known, f"isolation returns {isolation!r}; it may be {', '.join(known)}")
-    if running.is_remote or isolation == "nothing":
+    isolations = get_args(Isolation)
+    require(
+        isolation in isolations,
+        f"isolation returns {isolation!r}; it may be {', '.join(isolations)}",
+    )
+    if running_guest.is_remote or isolation == "nothing":
         raise Skipped("its guests are not confined, and their results say so")
     beyond = reach.beyond_policy(reach.reached(stage.guest()), isolation)
     words = f"the root of its guest reaches {', '.join(beyond[:8])}; {len(beyond)} in all"
@@ -211,18 +223,19 @@ def _confinement(subject: PlatformSubject) -> None:
 
 
 def _fairness(subject: PlatformSubject) -> None:
-    stage, running = subject.started
+    stage, running_guest = subject.started
     driver, options = subject.driver, platform_of(subject.driver).options
     reasons = driver.differences(options)
     require(all(reasons.values()), f"differences gives no reason for {', '.join(reasons)}")
-    if running.is_remote or not driver.uses_image:
+    if running_guest.is_remote or not driver.uses_image:
         raise Skipped("its machine is the user's: what differs is said beside its results")
-    here = fair.found(stage.guest(), running)
-    beside = stage.start(registry.get("native"), role="native")
-    native = fair.found(stage.guest("native"), beside)
+    guest_facts = fair.read_facts(stage.guest(), running_guest)
+    native_guest = stage.start(registry.get("native"), role="native")
+    native_facts = fair.read_facts(stage.guest("native"), native_guest)
     has_own_kernel = driver.isolation(options) == "kernel"
-    if unlike := fair.undeclared(here, native, reasons, has_own_kernel=has_own_kernel):
-        raise Failed(f"{'; '.join(unlike[:8])} ({len(unlike)} in all)")
+    differences = fair.undeclared(guest_facts, native_facts, reasons, has_own_kernel=has_own_kernel)
+    if differences:
+        raise Failed(f"{'; '.join(differences[:8])} ({len(differences)} in all)")
 
 
 def _scratch(subject: PlatformSubject) -> None:
@@ -238,9 +251,9 @@ def check_places(stage: GuestStage, platform: Platform) -> None:
     places: tuple[Scratch, ...] = get_args(Scratch) if can_choose else ("volume",)
     for place in places:
         spec = stage.spec(scratch=place)
-        running = stage.started(platform, spec, role=place)
+        running_guest = stage.started(platform, spec, role=place)
         _check_place(stage.guest(place), spec.directory, place, shares_kernel=isolation != "kernel")
-        running.stop()
+        running_guest.stop()
 
 
 def _check_place(guest: Guest, directory: Path, place: Scratch, *, shares_kernel: bool) -> None:
@@ -256,9 +269,12 @@ def _check_place(guest: Guest, directory: Path, place: Scratch, *, shares_kernel
     is_seen = any(not name.startswith("upper/") for name in names)
     if place == "volume":
         require(is_seen, "what the guest writes in its volume is in no directory of the host")
-        here = run(["stat", "--file-system", "--format=%t", directory]).stdout.strip()
+        host_kind = run(["stat", "--file-system", "--format=%t", directory]).stdout.strip()
         if shares_kernel:
-            require(kind == here, f"/scratch has a file system {kind}, its directory here {here}")
+            require(
+                kind == host_kind,
+                f"/scratch has a file system {kind}, its directory here {host_kind}",
+            )
     if place == "layer":
         require(kind == of_layer and not is_seen, "/scratch is not in the guest's own layer")
     if place == "memory":
@@ -266,12 +282,12 @@ def _check_place(guest: Guest, directory: Path, place: Scratch, *, shares_kernel
 
 
 def _cpu_time(subject: PlatformSubject) -> None:
-    stage, running = subject.started
-    first = running.host_cpu_s()
+    stage, running_guest = subject.started
+    first = running_guest.host_cpu_s()
     if first is None:
         raise Skipped("the host does not account its CPU time")
     run_checked(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
-    second = running.host_cpu_s()
+    second = running_guest.host_cpu_s()
     require(
         second is not None and 0 <= first < second,
         f"host_cpu_s is {first!r}, and {second!r} after work",
@@ -279,10 +295,10 @@ def _cpu_time(subject: PlatformSubject) -> None:
 
 
 def _stop(subject: PlatformSubject) -> None:
-    _, running = subject.started
+    _, running_guest = subject.started
     started_at = time.monotonic()
-    running.stop()
-    running.stop()
+    running_guest.stop()
+    running_guest.stop()
     elapsed_s = time.monotonic() - started_at
     require(elapsed_s <= STOP_S * timeout_factor(), f"stop ended after {elapsed_s:.0f} s")
 
@@ -314,8 +330,11 @@ def _network(subject: PlatformSubject) -> None:
         require(is_counted, "no interface of the lab counts packets of the guest")
         if platform_of(subject.driver).network_limits.links_change:
             links.apply(settings.model_copy(update={"mtu": _LAB_MTU}))
-            seen: Any = links.effective["link"]["mtu"]
-            require(seen == _LAB_MTU, f"the link's MTU is {seen} after a change to {_LAB_MTU}")
+            effective_mtu: Any = links.effective["link"]["mtu"]
+            require(
+                effective_mtu == _LAB_MTU,
+                f"the link's MTU is {effective_mtu} after a change to {_LAB_MTU}",
+            )
     if links.warnings:
         raise Failed(f"the guest's interface: {links.warnings[0]}")
 

@@ -68,13 +68,13 @@ def beyond_policy(
 ) -> list[str]:
     """Return what a guest's root reaches and may not, of what `reached` returned. level: of its confinement."""
     kept_capabilities = confinement.capabilities(privileges, level)
-    allowed = {f"capability {number}" for number in confinement.numbers(kept_capabilities)}
+    allowed_names = {f"capability {number}" for number in confinement.numbers(kept_capabilities)}
     for privilege in privileges:
-        allowed |= _OF_PRIVILEGE[privilege]
+        allowed_names |= _OF_PRIVILEGE[privilege]
     beyond = []
     for options, names in reached_by_options.items():
         for name in names:
-            is_own = name in allowed
+            is_own = name in allowed_names
             if isolation == "kernel":  # of which its root may do everything
                 is_own = name not in OF_HOST
             if not is_own:

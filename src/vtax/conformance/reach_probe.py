@@ -145,9 +145,9 @@ def sockets() -> Iterator[str]:
     )
     for name, family, protocol, group in kinds:
         try:
-            with socket.socket(family, socket.SOCK_RAW, protocol) as opened:
+            with socket.socket(family, socket.SOCK_RAW, protocol) as raw_socket:
                 if group:
-                    opened.bind((0, group))
+                    raw_socket.bind((0, group))
             yield name
         except OSError:
             pass
@@ -160,13 +160,13 @@ def handles() -> Iterator[str]:
         places = {line.split()[4] for line in file}
     for place in sorted(places):
         try:
-            mounted = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+            mount_fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             continue
-        result = call("open_by_handle_at", mounted, root, os.O_RDONLY)
+        result = call("open_by_handle_at", mount_fd, root, os.O_RDONLY)
         if is_open(result) and result != -errno.EOPNOTSUPP:
             yield f"open_by_handle_at ({place})"
-        os.close(mounted)
+        os.close(mount_fd)
 
 
 def files() -> Iterator[str]:
@@ -175,21 +175,25 @@ def files() -> Iterator[str]:
     Files without a writer, which only root's capabilities open, and files in a tmpfs of the guest's own count for
     nothing.
     """
-    own = _below_own_cgroup()
-    waiting = [*ROOTS, *own]
-    seen = set()
-    while waiting:
-        directory = waiting.pop()
+    own_cgroup = _below_own_cgroup()
+    directories = [*ROOTS, *own_cgroup]
+    identities = set()
+    while directories:
+        directory = directories.pop()
         try:
             entries = list(os.scandir(directory))
         except OSError:
             continue
         for entry in entries:
-            if entry.path in seen or _is_own(directory, entry.name) or NOT_OPENED.match(entry.path):
+            if (
+                entry.path in identities
+                or _is_own(directory, entry.name)
+                or NOT_OPENED.match(entry.path)
+            ):
                 continue
-            seen.add(entry.path)
+            identities.add(entry.path)
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
+                directories.append(entry.path)
             elif _is_written(entry) and _opens(entry.path, os.O_WRONLY):
                 yield entry.path
             elif _is_roots(entry) and _opens(entry.path, os.O_RDONLY):
@@ -199,11 +203,11 @@ def files() -> Iterator[str]:
 
 
 def _is_written(entry: os.DirEntry[str]) -> bool:
-    found = entry.stat(follow_symlinks=False)
-    if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
-        return found.st_rdev != NULL_DEVICE  # which runtimes put over what they hide
-    is_kernels = stat.S_ISREG(found.st_mode) and not entry.path.startswith("/dev/")
-    return is_kernels and bool(found.st_mode & 0o222)
+    status = entry.stat(follow_symlinks=False)
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        return status.st_rdev != NULL_DEVICE  # which runtimes put over what they hide
+    is_kernels = stat.S_ISREG(status.st_mode) and not entry.path.startswith("/dev/")
+    return is_kernels and bool(status.st_mode & 0o222)
 
 
 def _is_roots(entry: os.DirEntry[str]) -> bool:
@@ -254,9 +258,9 @@ def make(name: str, number: int) -> None:
 def objects(wanted: str, number: int) -> Iterator[str]:
     """Yield what the host has made and this guest finds."""
     # linked to a keyring of its own, it may be read
-    found = call("keyctl", 10, USER_KEYRING, b"user", wanted.encode(), PROCESS_KEYRING)
+    key = call("keyctl", 10, USER_KEYRING, b"user", wanted.encode(), PROCESS_KEYRING)
     content = ctypes.create_string_buffer(64)
-    if found >= 0 and call("keyctl", 11, found, content, 64) >= 0:
+    if key >= 0 and call("keyctl", 11, key, content, 64) >= 0:
         yield "keys of the host's root"
     with socket.socket(socket.AF_UNIX) as client:
         if client.connect_ex("\0" + wanted) == 0:
@@ -301,13 +305,13 @@ def nodes() -> Iterator[str]:
 
 def capabilities() -> Iterator[str]:
     """Yield the numbers of capabilities in any set."""
-    held = 0
+    bits = 0
     with open("/proc/self/status") as file:
         for line in file:
             name, _, value = line.partition(":")
             if name in CAPABILITY_SETS:
-                held |= int(value, 16)
-    yield from (f"capability {number}" for number in range(64) if held >> number & 1)
+                bits |= int(value, 16)
+    yield from (f"capability {number}" for number in range(64) if bits >> number & 1)
 
 
 if __name__ == "__main__":

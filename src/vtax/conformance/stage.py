@@ -112,15 +112,15 @@ class GuestStage:
 
     def started(self, platform: Platform, spec: GuestSpec, role: str = "guest") -> RunningGuest:
         """Start a guest of a spec and wait for its agent."""
-        running = platform.start(spec)
-        self._stack.callback(running.stop)
-        guest = Guest(running.channel)
+        running_guest = platform.start(spec)
+        self._stack.callback(running_guest.stop)
+        guest = Guest(running_guest.channel)
         self._stack.callback(guest.close)
         guest.hello(timeout_s=READY_TIMEOUT_S * timeout_factor())
         if platform.driver.uses_image:
             guest.set_limits()
-        self.endpoints[role] = Endpoint(running, guest)
-        return running
+        self.endpoints[role] = Endpoint(running_guest, guest)
+        return running_guest
 
     def guest(self, role: str = "guest") -> Guest:
         """Return the agent connection of a started guest."""

@@ -59,12 +59,12 @@ def _plugins(argument: str) -> list[tuple[str, Any]]:
     """Return kind and plug-in of all that an argument names. Raises whatever an import raises."""
     if argument.endswith(".py") or Path(argument).is_file():
         return registered(module_of(Path(argument)))
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for kind, group in KINDS.items():
         for entry in entry_points(group=group, name=argument):
             try:
                 plugins = plugins_of_entry(entry, kind)
             except ValueError as error:
                 raise BadInput(str(error), where=group) from error
-            found += [(kind, plugin) for plugin in plugins]
-    return found or registered(importlib.import_module(argument))
+            pairs += [(kind, plugin) for plugin in plugins]
+    return pairs or registered(importlib.import_module(argument))

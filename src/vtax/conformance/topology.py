@@ -65,10 +65,10 @@ def _settings_model(subject: TopologySubject) -> None:
 
 
 def _attachments(subject: TopologySubject) -> None:
-    attachments, known = subject.topology.attachments, get_args(Attachment)
+    attachments, known_attachments = subject.topology.attachments, get_args(Attachment)
     require(
-        attachments and set(attachments) <= set(known),
-        f"attachments is {attachments!r}, of {', '.join(known)}",
+        attachments and set(attachments) <= set(known_attachments),
+        f"attachments is {attachments!r}, of {', '.join(known_attachments)}",
     )
 
 
@@ -140,8 +140,8 @@ def _flows(subject: TopologySubject) -> None:
                 f"no end has a role of the flow {flow.client}, {flow.server}",
             )
             for address in (flow.client_address, flow.server_address):
-                own = any(ip_address(address) in network for network in _LAB)
-                require(own, f"{address} is not an address of 198.18.0.0/15 or 2001:2::/48")
+                is_of_lab = any(ip_address(address) in network for network in _LAB)
+                require(is_of_lab, f"{address} is not an address of 198.18.0.0/15 or 2001:2::/48")
 
     subject.with_links(use)
 
@@ -170,8 +170,11 @@ def _mtu(subject: TopologySubject) -> None:
         stage.start_ends(links, {})
         links.apply(settings)
         links.apply(settings.model_copy(update={"mtu": _OTHER_MTU}))
-        seen: Any = links.effective["link"]["mtu"]
-        require(seen == _OTHER_MTU, f"the link's MTU is {seen} after a change to {_OTHER_MTU}")
+        effective_mtu: Any = links.effective["link"]["mtu"]
+        require(
+            effective_mtu == _OTHER_MTU,
+            f"the link's MTU is {effective_mtu} after a change to {_OTHER_MTU}",
+        )
 
 
 def _host_untouched(subject: TopologySubject) -> None:
@@ -192,8 +195,8 @@ def _close(subject: TopologySubject) -> None:
         links = built(subject.topology, journal)
         links.close()
         links.close()
-        left = [str(resource) for resource in journal.registered]
-        require(not left, f"still registered after close(): {', '.join(left[:5])}")
+        remaining = [str(resource) for resource in journal.registered]
+        require(not remaining, f"still registered after close(): {', '.join(remaining[:5])}")
     host.check_no_leaks(before, home, subject.token)
 
 

@@ -86,10 +86,10 @@ def _rendered(subject: ViewSubject) -> None:
 
 def _repeatable(subject: ViewSubject) -> None:
     with subject.documents() as first:
-        shown = [as_json(document) for document in first]
+        first_json = [as_json(document) for document in first]
     with subject.documents() as second:
         require(
-            shown == [as_json(document) for document in second],
+            first_json == [as_json(document) for document in second],
             "a second call for the same run returns another document",
         )
 

@@ -45,11 +45,12 @@ def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
     except RefusedStudy as refused:
         misspelt = [problem for problem in refused.problems if problem.near]
         meant = {(*problem.place[:-1], problem.near) for problem in misspelt}
-        own = []
+        remaining = []
         for problem in refused.problems:
             if problem.is_unknown or problem.place not in meant:
-                own.append(problem)
-        return [_add_hint(problem) for problem in (*problems, *own)], _validate_rest(values, own)
+                remaining.append(problem)
+        explained = [_add_hint(problem) for problem in (*problems, *remaining)]
+        return explained, _validate_rest(values, remaining)
 
 
 def _validate_rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> Study | None:
@@ -66,9 +67,9 @@ def _validate_rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> St
 
 def _set_right(values: dict[str, Any], problem: Problem) -> bool:
     """Rename a misspelt key to the nearest, or take a wrong one out; return whether what is left can be judged."""
-    *above, key = problem.place or ("",)
+    *parents, key = problem.place or ("",)
     table: Any = values
-    for part in above:
+    for part in parents:
         try:
             table = table[part]
         except (KeyError, IndexError, TypeError):  # nothing is there, or no table
@@ -96,11 +97,11 @@ def _rename_tables_of_platforms(values: dict[str, Any]) -> list[Problem]:
             names.append(table["name"])
     values["platforms"] = list(dict.fromkeys(names))
     values.setdefault("platform", tables)
-    listed = ", ".join(f'"{name}"' for name in values["platforms"])
+    name_list = ", ".join(f'"{name}"' for name in values["platforms"])
     problem = Problem(
         place=("platforms",),
         what="unknown table [[platforms]]; did you mean [[platform]]?",
-        hint=f"and list all their names at the top: platforms = [{listed}]",
+        hint=f"and list all their names at the top: platforms = [{name_list}]",
         is_unknown=True,
     )
     return [problem]

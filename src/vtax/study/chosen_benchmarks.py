@@ -21,22 +21,22 @@ def with_benchmarks(data: Mapping[str, Any], labels: Sequence[str]) -> dict[str,
     tables = {str(table.get("label") or table["name"]): table for table in data["benchmark"]}
     for label in labels:
         if label not in tables:
-            near = get_close_matches(label, tables, 3)
-            suggestion = f"; did you mean {', '.join(near)}?" if near else ""
+            suggestions = get_close_matches(label, tables, 3)
+            suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
             raise BadInput(
                 f"{data['name']} has no benchmark {label!r}{suggestion}",
                 where="BENCHMARK",
                 hint=f"known: {', '.join(tables)}",
             )
-    chosen = [table for label, table in tables.items() if label in labels]
-    names = {table["name"] for table in chosen}
-    kept = {key: value for key, value in data.items() if key not in _OF_ALL_BENCHMARKS}
-    if "program" in kept:
-        kept["program"] = [table for table in kept["program"] if table["name"] in names]
+    chosen_tables = [table for label, table in tables.items() if label in labels]
+    names = {table["name"] for table in chosen_tables}
+    values = {key: value for key, value in data.items() if key not in _OF_ALL_BENCHMARKS}
+    if "program" in values:
+        values["program"] = [table for table in values["program"] if table["name"] in names]
     parts = [ChangedPart(what="no other benchmark")]
     return {
-        **kept,
-        "benchmark": chosen,
+        **values,
+        "benchmark": chosen_tables,
         "changed_by": [
             *data.get("changed_by", ()),
             changed_by(" ".join(labels), parts),

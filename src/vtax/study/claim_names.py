@@ -14,12 +14,12 @@ from vtax.study.model import BenchmarkTable, Study
 MOST_NAMED = 8  # of what there is
 
 
-def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadInput]:
+def unknown_names(study: Study, file_platforms: Iterable[str], source: str) -> list[BadInput]:
     """Return a problem for each name in claims and published numbers that the study does not have.
 
-    listed: platforms of the file, which the command line may have replaced in the study.
+    file_platforms: of the file, which the command line may have replaced in the study.
     """
-    platforms = known_platforms(study, listed)
+    platforms = known_platforms(study, file_platforms)
     problems: list[BadInput] = []
     ids = [claim.id for claim in study.claim]
     for number, claim in enumerate(study.claim, 1):
@@ -27,8 +27,8 @@ def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadI
         if claim.id in ids[: number - 1]:
             what = f"there are two claims {claim.id!r}"
             problems.append(BadInput(what, where=f"{place}, key id", hint="rename one"))
-        for which, check in enumerate(claim.check, 1):
-            where = f"{place}, check {which}"
+        for check_number, check in enumerate(claim.check, 1):
+            where = f"{place}, check {check_number}"
             problems += unknown_platforms(check.platforms(study.baseline), platforms, where)
             problems += _problems_of_check(study, check, where)
     for number, table in enumerate(study.published, 1):
@@ -38,40 +38,44 @@ def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadI
     return problems
 
 
-def known_platforms(study: Study, listed: Iterable[str]) -> set[str]:
+def known_platforms(study: Study, file_platforms: Iterable[str]) -> set[str]:
     """Return the platforms that a study knows: its own, those of its file, and those of its publication.
 
-    listed: those of its file.
+    file_platforms: those of its file.
     """
-    names = {*listed, *study.platforms}
+    names = {*file_platforms, *study.platforms}
     names.update(table.name for table in study.platform)
     if study.paper:
         names.update(study.paper.platforms)
     return names
 
 
-def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) -> Iterator[BadInput]:
+def unknown_platforms(
+    names: Iterable[str], known_names: Iterable[str], where: str
+) -> Iterator[BadInput]:
     """Yield a problem for each platform that is not known."""
-    for name in named:
-        if name not in known:
+    for name in names:
+        if name not in known_names:
             hint = (
                 "name a platform of the study, or add it to platforms of [paper] with what it was"
             )
-            yield BadInput(unknown_name("platform", name, sorted(known)), where=where, hint=hint)
+            yield BadInput(
+                unknown_name("platform", name, sorted(known_names)), where=where, hint=hint
+            )
 
 
-def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
+def unknown_name(kind: str, name: str, known_names: Sequence[str]) -> str:
     """Return what is wrong with a name, and the nearest that there are."""
     ending = f".{name}"
-    near = [full_name for full_name in known if full_name.endswith(ending)]
-    near = near or get_close_matches(name, known, 2)
+    suggestions = [full_name for full_name in known_names if full_name.endswith(ending)]
+    suggestions = suggestions or get_close_matches(name, known_names, 2)
     what = f"the study has no {kind} {name!r}"
-    if near:
-        return f"{what}; did you mean {' or '.join(near)}?"
-    if not known:
+    if suggestions:
+        return f"{what}; did you mean {' or '.join(suggestions)}?"
+    if not known_names:
         return what
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"{what}; known: {', '.join(known[:MOST_NAMED])}{more}"
+    rest = f" and {len(known_names) - MOST_NAMED} more" if len(known_names) > MOST_NAMED else ""
+    return f"{what}; known: {', '.join(known_names[:MOST_NAMED])}{rest}"
 
 
 def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
@@ -104,11 +108,11 @@ def _problems_of_side(
     if label not in labels:
         what = unknown_name("benchmark", label, labels)
         return [BadInput(what, where=f"{where}, key {key}", hint="use its label")]
-    known = known_levels(study, tables_of(study, check.benchmarks, side))
+    levels = known_levels(study, tables_of(study, check.benchmarks, side))
     return [
-        *unknown_levels(_levels_of(side), known, f"{where}, key {key}"),
-        *unknown_levels(check.selection.choices, known, f"{where}, key where"),
-        *_unknown_factors(check, known, where),
+        *unknown_levels(_levels_of(side), levels, f"{where}, key {key}"),
+        *unknown_levels(check.selection.choices, levels, f"{where}, key where"),
+        *_unknown_factors(check, levels, where),
     ]
 
 
@@ -120,44 +124,48 @@ def _levels_of(side: ClaimSide) -> dict[str, tuple[str, ...]]:
 
 def _has_cells(study: Study, check: CheckTable, side: ClaimSide) -> bool:
     """Return whether a benchmark of a side has all levels of a check and of the side."""
-    wanted = {**check.selection.choices, **_levels_of(side)}
+    levels_by_factor = {**check.selection.choices, **_levels_of(side)}
     for table in tables_of(study, check.benchmarks, side):
-        known = known_levels(study, [table])
-        if all(known.has_any(factor, levels) for factor, levels in wanted.items()):
+        levels_of_table = known_levels(study, [table])
+        if all(
+            levels_of_table.has_any(factor, levels) for factor, levels in levels_by_factor.items()
+        ):
             return True
     return False
 
 
-def _unknown_factors(check: CheckTable, known: KnownLevels, where: str) -> Iterator[BadInput]:
-    names = [*known.factors, BENCHMARK, METRIC]
+def _unknown_factors(
+    check: CheckTable, levels_of_study: KnownLevels, where: str
+) -> Iterator[BadInput]:
+    names = [*levels_of_study.factors, BENCHMARK, METRIC]
     for factor in check.average_over:
         if factor not in names:
             what = unknown_name("factor", factor, names)
             yield BadInput(what, where=f"{where}, key average_over", hint="name a factor")
     if check.along is None:
         return
-    if check.along not in known.factors:
-        what = unknown_name("factor", check.along, known.factors)
+    if check.along not in levels_of_study.factors:
+        what = unknown_name("factor", check.along, levels_of_study.factors)
         yield BadInput(what, where=f"{where}, key along", hint="name a factor")
         return
-    numbers = [number_of(level) for level in known.levels(check.along)]
+    numbers = [number_of(level) for level in levels_of_study.levels(check.along)]
     if len(numbers) < 2 or any(number is None or number <= 0 for number in numbers):
         what = f"{check.along} has no two levels that are positive numbers, so nothing rises or falls along it"
         yield BadInput(what, where=f"{where}, key along", hint="name a factor of sizes or counts")
 
 
 def unknown_levels(
-    named: Mapping[str, Sequence[str]], known: KnownLevels, where: str
+    levels_by_factor: Mapping[str, Sequence[str]], levels_of_study: KnownLevels, where: str
 ) -> Iterator[BadInput]:
     """Yield a problem for each factor and level that is named and not known."""
-    for factor, levels in named.items():
-        if factor not in known.factors:
-            what = unknown_name("factor", factor, known.factors)
+    for factor, levels in levels_by_factor.items():
+        if factor not in levels_of_study.factors:
+            what = unknown_name("factor", factor, levels_of_study.factors)
             yield BadInput(what, where=where, hint="name a factor of that benchmark")
             continue
         for level in levels:
-            if not known.has(factor, level):
-                what = unknown_name(f"level of {factor},", level, known.levels(factor))
+            if not levels_of_study.has(factor, level):
+                what = unknown_name(f"level of {factor},", level, levels_of_study.levels(factor))
                 yield BadInput(what, where=where, hint="name a level that the study measures")
 
 
@@ -167,16 +175,16 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
         what = unknown_name("benchmark", table.benchmark, labels)
         yield BadInput(what, where=where, hint="use its label")
         return
-    known = known_levels(study, tables_of(study, (table.benchmark,), ClaimSide("")))
-    yield from unknown_levels(table.selection.choices, known, f"{where}, key where")
+    levels = known_levels(study, tables_of(study, (table.benchmark,), ClaimSide("")))
+    yield from unknown_levels(table.selection.choices, levels, f"{where}, key where")
 
 
 def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[BenchmarkTable]:
     """Return the benchmarks that a side may be of."""
-    wanted = [str(side.levels[BENCHMARK])] if BENCHMARK in side.levels else labels
-    if not wanted:
+    titles = [str(side.levels[BENCHMARK])] if BENCHMARK in side.levels else labels
+    if not titles:
         return study.benchmark
-    return [table for table in study.benchmark if table.title in wanted]
+    return [table for table in study.benchmark if table.title in titles]
 
 
 def known_levels(study: Study, tables: Iterable[BenchmarkTable]) -> KnownLevels:

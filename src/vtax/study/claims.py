@@ -69,9 +69,9 @@ class ClaimSide:
 
 def side_of(text: str) -> ClaimSide:
     """Return a side from `PLATFORM@factor=level,...`. Raises ValueError."""
-    platform, at, written = text.partition("@")
+    platform, separator, levels_text = text.partition("@")
     try:
-        levels = Levels.parse(written) if at else NO_LEVELS
+        levels = Levels.parse(levels_text) if separator else NO_LEVELS
     except ValueError as error:
         raise ValueError(f"{text!r} is not of the form PLATFORM@factor=level,...") from error
     number = str(levels.get(HOST, "1"))

@@ -123,10 +123,10 @@ def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Decl
                 yield from alternatives_of(member, metadata)
     elif get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
-        own: list[Any] = []
+        own_marks: list[Any] = []
         for mark in marks:
-            own += mark.metadata if isinstance(mark, FieldInfo) else [mark]
-        yield from alternatives_of(inner, (*own, *metadata))
+            own_marks += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+        yield from alternatives_of(inner, (*own_marks, *metadata))
     else:
         yield Declaration(annotation, metadata)
 
@@ -162,11 +162,11 @@ def _phrase_of(declaration: Declaration, unit: str) -> str:
     if conversion is not None:
         quantities = {name: show_quantity(bound, conversion) for name, bound in bounds.items()}
         if conversion is size_bytes:
-            return Note("key-in-bytes", what=_bounded(Note("key-size"), quantities))
-        return Note("key-in-seconds", what=_bounded(Note("key-duration"), quantities))
+            return Note("key-in-bytes", what=_bounded_phrase(Note("key-size"), quantities))
+        return Note("key-in-seconds", what=_bounded_phrase(Note("key-duration"), quantities))
     numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
     if is_share(declaration.metadata):
-        return Note("key-in-percent", what=_bounded(Note("key-share"), numbers))
+        return Note("key-in-percent", what=_bounded_phrase(Note("key-share"), numbers))
     for mark in declaration.metadata:
         pattern = getattr(mark, "pattern", None)
         if pattern:
@@ -174,7 +174,7 @@ def _phrase_of(declaration: Declaration, unit: str) -> str:
     if numbers and unit:
         last = [name for name in _BOUNDS if name in numbers][-1]
         numbers[last] += f" {unit}"
-    return _bounded(_KINDS.get(annotation, Note("key-value")), numbers)
+    return _bounded_phrase(_KINDS.get(annotation, Note("key-value")), numbers)
 
 
 def _phrase_of_pattern(pattern: str, metadata: Sequence[Any]) -> str:
@@ -187,21 +187,21 @@ def _phrase_of_pattern(pattern: str, metadata: Sequence[Any]) -> str:
 
 def _phrase_of_list(is_of_tables: bool, metadata: Sequence[Any]) -> str:
     """Return `a list`, `a list of 1 to 64 entries`, `at most 64 tables, each under [[...]]`."""
-    fewest = 0
-    most: int | None = None
+    minimum = 0
+    maximum: int | None = None
     for mark in metadata:
         if isinstance(mark, annotated_types.MinLen):
-            fewest = max(fewest, mark.min_length)
+            minimum = max(minimum, mark.min_length)
         elif isinstance(mark, annotated_types.MaxLen):
-            most = mark.max_length if most is None else min(most, mark.max_length)
-    if most is None:
+            maximum = mark.max_length if maximum is None else min(maximum, mark.max_length)
+    if maximum is None:
         if is_of_tables:
             return Note("key-tables")
-        return Note("key-list-at-least", fewest=fewest) if fewest else Note("key-list")
+        return Note("key-list-at-least", fewest=minimum) if minimum else Note("key-list")
     kind = "key-tables" if is_of_tables else "key-list"
-    if fewest:
-        return Note(f"{kind}-from-to", fewest=fewest, most=most)
-    return Note(f"{kind}-at-most", most=most)
+    if minimum:
+        return Note(f"{kind}-from-to", fewest=minimum, most=maximum)
+    return Note(f"{kind}-at-most", most=maximum)
 
 
 def show_quantity(number: float, conversion: Any) -> str:
@@ -248,18 +248,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _bounded(kind: str, bounds: Mapping[str, str]) -> str:
+def _bounded_phrase(kind: str, bounds: Mapping[str, str]) -> str:
     """Return a kind with its bounds: `a number from 1 to 128`, `a size of at least 1`, `a number above 0 and below 1`."""
     if not bounds:
         return kind
     phrases = [Note(f"key-{name}", bound=bounds[name]) for name in _BOUNDS if name in bounds]
     if {"ge", "le"} <= bounds.keys():
-        within = Note("key-from-to", low=bounds["ge"], high=bounds["le"])
+        bounds_phrase = Note("key-from-to", low=bounds["ge"], high=bounds["le"])
     elif len(phrases) == 1:
-        within = phrases[0]
+        bounds_phrase = phrases[0]
     else:
-        within = Note("key-between", low=phrases[0], high=phrases[-1])
-    return Note("key-bounded", kind=kind, bounds=within)
+        bounds_phrase = Note("key-between", low=phrases[0], high=phrases[-1])
+    return Note("key-bounded", kind=kind, bounds=bounds_phrase)
 
 
 def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:

@@ -79,10 +79,10 @@ class Load:
 
     def seconds(self, load: Sequence[str]) -> float | None:
         """Return how long a command runs; None where it does not say."""
-        found = re.search(rf" (?:{self.duration})[ =]?([0-9.]+)(ms|s)?(?= |$)", " ".join(load))
-        if not self.duration or found is None:
+        match = re.search(rf" (?:{self.duration})[ =]?([0-9.]+)(ms|s)?(?= |$)", " ".join(load))
+        if not self.duration or match is None:
             return None
-        return float(found[1]) / (1000 if found[2] == "ms" else 1)
+        return float(match[1]) / (1000 if match[2] == "ms" else 1)
 
 
 LOADS: Mapping[str, Load] = {
@@ -165,25 +165,25 @@ def served(name: str, image: str, server: Sequence[str], load: Sequence[str], po
 
     name: what its benchmark is called. load: the command, in which `{url}` stands for the server's.
     """
-    known = known_load(load)
+    load_tool = known_load(load)
     metrics = [_metric("time", "s", "lower", "elapsed = true")]
     of_load = []
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
-    if known:
-        client[1:1] = known.options
-        if known.is_logged:
+    if load_tool:
+        client[1:1] = load_tool.options
+        if load_tool.is_logged:
             client = ["python3", "-c", _LATENCIES_OF_LOG, "{scratch}", *client]
-        if known.first:
-            client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
+        if load_tool.first:
+            client = ["sh", "-c", f'{load_tool.first}; exec "$@"', "sh", *client]
         of_load = [
-            f"packages = [{_quoted(known.package)}]",
-            f"must_match = {_quoted(known.must_match)}",
-            f"fails_if = {_quoted(known.fails_if)}",
+            f"packages = [{_quoted(load_tool.package)}]",
+            f"must_match = {_quoted(load_tool.must_match)}",
+            f"fails_if = {_quoted(load_tool.fails_if)}",
         ]
-        seconds = known.seconds(load)
+        seconds = load_tool.seconds(load)
         if seconds is not None:
             of_load.append(f"expected_duration = {seconds + _STARTS_S:g}")
-        metrics = _metrics_of(known)
+        metrics = _metrics_of(load_tool)
     lines = [
         f"name = {_quoted(image)}",
         f'title = "What does each layer cost the image {image}?"',

@@ -49,9 +49,9 @@ def checked_name(text: str) -> str:
 Name = Annotated[str, AfterValidator(checked_name)]
 
 
-def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:
+def as_tuple(value: Text | Sequence[Text]) -> tuple[Text, ...]:
     """Return what a key holds that takes one name or a list of them."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def disagreement(text: str, *key: str | int) -> PydanticCustomError:

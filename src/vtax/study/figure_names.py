@@ -42,18 +42,18 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
             yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
     if not set(figure.benchmarks) <= set(labels):
         return
-    known = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
-    yield from unknown_levels(figure.selection.choices, known, f"{where}, key where")
+    levels_of_study = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
+    yield from unknown_levels(figure.selection.choices, levels_of_study, f"{where}, key where")
     for key in ("x", "y", "series", "panel"):
         axis = getattr(figure, key)
-        if axis is not None and axis not in (*NAMED_AXES, *known.factors):
-            what = unknown_name("factor", axis, [*NAMED_AXES, *known.factors])
+        if axis is not None and axis not in (*NAMED_AXES, *levels_of_study.factors):
+            what = unknown_name("factor", axis, [*NAMED_AXES, *levels_of_study.factors])
             yield BadInput(
                 what, where=f"{where}, key {key}", hint="name a factor of that benchmark"
             )
             return
     if figure.kind == "lines" and figure.x != TEST:
-        numbers = [number_of(level) for level in known.levels(figure.x)]
+        numbers = [number_of(level) for level in levels_of_study.levels(figure.x)]
         if not numbers or None in numbers:
             what = f"{figure.x} has levels that are no numbers, so no line is drawn over it"
             yield BadInput(what, where=f"{where}, key x", hint="use bars")
@@ -62,8 +62,8 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         yield BadInput(what, where=f"{where}, key host", hint="take one of the two out")
     if figure.kind == "table":
         return
-    for factor in known.factors:
-        is_fixed = len(figure.selection.canonical.get(factor, known.levels(factor))) == 1
+    for factor in levels_of_study.factors:
+        is_fixed = len(figure.selection.canonical.get(factor, levels_of_study.levels(factor))) == 1
         if factor not in figure.axes and not is_fixed:
             what = f"cells of several levels of {factor} are drawn at one place"
             yield BadInput(

@@ -90,8 +90,8 @@ class FigureTable(StudyTable):
             raise disagreement("only lines have logarithmic axes", "log")
         if len(self.quantities) > 1 and self.panel != QUANTITY:
             raise disagreement("several quantities need panel = 'quantity'", "panel")
-        for name, named in ((BENCHMARK, self.benchmarks), (METRIC, self.metrics)):
-            if len(named) > 1 and name not in self.axes and self.kind != "table":
+        for name, names in ((BENCHMARK, self.benchmarks), (METRIC, self.metrics)):
+            if len(names) > 1 and name not in self.axes and self.kind != "table":
                 raise disagreement(
                     f"several of {name} are drawn at one place; name it as x, series or panel", name
                 )

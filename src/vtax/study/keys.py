@@ -48,11 +48,11 @@ class Key:
 
     def as_json(self) -> dict[str, Any]:
         """Return what programs read of the key: plain JSON values."""
-        plain = {
+        fields = {
             name: getattr(self, name)
             for name in ("name", "meaning", "needed", "default", "allowed", "unit")
         }
-        return {**plain, "choices": list(self.choices), **self.bounds}
+        return {**fields, "choices": list(self.choices), **self.bounds}
 
 
 def keys(model: type[BaseModel]) -> list[Key]:

@@ -42,8 +42,8 @@ class ChosenLadder:
 
         What is about the study's own platforms is left out; it has no boots of the host.
         """
-        ground, *above = [rung.side.name for rung in self.rungs]
-        changes = [f"{ground} on the ground", f"above it {', '.join(above)}"]
+        ground, *upper_names = [rung.side.name for rung in self.rungs]
+        changes = [f"{ground} on the ground", f"above it {', '.join(upper_names)}"]
         values = with_platforms(
             data, f"--of {self.text}", [rung.side for rung in self.rungs], changes
         )
@@ -93,7 +93,7 @@ class ChosenOrders:
     @property
     def is_measurable(self) -> bool:
         """Whether one of them can be measured in an order at least."""
-        return any(each.alone or each.without for each in self.mechanisms)
+        return any(mechanism.alone or mechanism.without for mechanism in self.mechanisms)
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -62,16 +62,16 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
 
 def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """Yield every value with its place, tables and lists before what is in them; nothing below the deepest."""
-    waiting: list[tuple[Place, Any]] = [((), data)]
-    while waiting:
-        place, value = waiting.pop()
+    stack: list[tuple[Place, Any]] = [((), data)]
+    while stack:
+        place, value = stack.pop()
         yield place, value
         entries: list[tuple[Place, Any]] = []
         if isinstance(value, Mapping):
             entries = [((*place, str(key)), entry) for key, entry in value.items()]
         elif isinstance(value, list):
             entries = [((*place, number), entry) for number, entry in enumerate(value)]
-        waiting += reversed(entries)
+        stack += reversed(entries)
 
 
 def _why_refused(place: Place, value: Any) -> str:

@@ -60,8 +60,8 @@ def find(reference: str) -> Path:
         return path
     if path.suffix == ".toml" or os.sep in reference:
         raise BadInput("there is no such file", where=shorten(reference), hint=_FILE_HINT)
-    near = get_close_matches(reference, shipped(), 3)
-    suggestion = f"; did you mean {', '.join(near)}?" if near else ""
+    suggestions = get_close_matches(reference, shipped(), 3)
+    suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
     raise BadInput(
         f"there is no study {shorten(reference)!r}{suggestion}",
         hint="vtax studies lists the shipped ones; or give the path of a TOML file",
@@ -89,10 +89,10 @@ def load(
     chosen: Chosen = Chosen(),
 ) -> LoadedStudy:
     """Read and validate a study, see `examine`. Raises BadInput: no such study, not TOML, or not a valid study."""
-    problems, loaded = examine(reference, overrides, chosen)
-    if problems or loaded is None:
+    problems, loaded_study = examine(reference, overrides, chosen)
+    if problems or loaded_study is None:
         raise refused(problems, str(find(reference)))
-    return loaded
+    return loaded_study
 
 
 def examine(
@@ -124,11 +124,11 @@ def examine(
     if study is None:
         return problems, None
     problems += _idle_programs(study, source)
-    listed = _platform_names(data.get("platforms"))
-    problems += unknown_names(study, listed, source)
-    problems += unknown_names_of_figures(study, known_platforms(study, listed), source)
+    file_platforms = _platform_names(data.get("platforms"))
+    problems += unknown_names(study, file_platforms, source)
+    problems += unknown_names_of_figures(study, known_platforms(study, file_platforms), source)
     if overrides is not None:
-        problems += _idle_platforms([*listed, *study.platforms], study, source)
+        problems += _idle_platforms([*file_platforms, *study.platforms], study, source)
     return problems, LoadedStudy(study, source, hashlib.sha256(content).hexdigest())
 
 
@@ -136,14 +136,14 @@ def _put_overrides(
     values: Mapping[str, Any], overrides: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the values of a study with those of the command line; a value that stands for a table stays."""
-    merged = dict(values)
+    merged_values = dict(values)
     for key, value in overrides.items():
-        below = merged.get(key, {})
+        table = merged_values.get(key, {})
         if not isinstance(value, Mapping):
-            merged[key] = value
-        elif isinstance(below, Mapping):
-            merged[key] = {**below, **value}
-    return merged
+            merged_values[key] = value
+        elif isinstance(table, Mapping):
+            merged_values[key] = {**table, **value}
+    return merged_values
 
 
 def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
@@ -169,11 +169,11 @@ def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict
     return values
 
 
-def _find_variant(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Variant:
+def _find_variant(kind: str, name: str, variants: Mapping[str, Variant], study: str) -> Variant:
     """Return the scale or protocol of a name. Raises BadInput with those that the study has."""
-    if name in known:
-        return known[name]
-    hint = f"known: {', '.join(known)}" if known else f"it declares none: omit --{kind}"
+    if name in variants:
+        return variants[name]
+    hint = f"known: {', '.join(variants)}" if variants else f"it declares none: omit --{kind}"
     raise BadInput(f"{study} has no {kind} {name!r}", where=f"--{kind}", hint=hint)
 
 
@@ -195,11 +195,11 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(design, Mapping):
         return dict(declared)
     stop = design.get("stop", "fixed")
-    read = {}
+    read_values = {}
     for key, value in design.items():
         if key not in _KEYS_OF_RULES or stop in readers_of(key):
-            read[key] = value
-    return {**declared, "design": read}
+            read_values[key] = value
+    return {**declared, "design": read_values}
 
 
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
@@ -223,11 +223,11 @@ def _idle_platforms(platforms: Iterable[str], study: Study, source: str) -> Iter
 
     platforms: those of the file and those of the command line.
     """
-    named: set[Level] = set()
+    names_of_links: set[Level] = set()
     for benchmark in study.benchmark:
-        named.update(benchmark.link.values(), *benchmark.link_factors.values())
+        names_of_links.update(benchmark.link.values(), *benchmark.link_factors.values())
     for number, table in enumerate(study.platform, 1):
-        if table.name not in (*platforms, *named):
+        if table.name not in (*platforms, *names_of_links):
             yield BadInput(
                 f"the platform {table.name} is made and not used",
                 where=f"{source}: [[platform]] number {number} ({table.name})",
@@ -237,9 +237,9 @@ def _idle_platforms(platforms: Iterable[str], study: Study, source: str) -> Iter
 
 def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
     """Yield a problem for each [[program]] that no benchmark uses."""
-    used = {table.name for table in study.benchmark}
+    used_names = {table.name for table in study.benchmark}
     for number, table in enumerate(study.program, 1):
-        if table.name not in used:
+        if table.name not in used_names:
             yield BadInput(
                 f"the program {table.name} is declared and not used",
                 where=f"{source}: [[program]] number {number} ({table.name})",
@@ -350,8 +350,8 @@ def load_smaller(reference: str, scale: str, blocks: int) -> LoadedStudy:
 
     Raises BadInput as `load` does.
     """
-    chosen = Chosen(scale)
-    loaded = load(reference, chosen=chosen)
+    choices = Chosen(scale)
+    loaded_study = load(reference, chosen=choices)
     if not blocks:
-        return loaded
-    return load(reference, design_overrides(loaded.study, blocks, None, None), chosen)
+        return loaded_study
+    return load(reference, design_overrides(loaded_study.study, blocks, None, None), choices)

@@ -449,21 +449,23 @@ class Study(StudyTable):
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
         if self.baseline not in self.platforms:
-            named = ", ".join(self.platforms)
+            names = ", ".join(self.platforms)
             raise disagreement(
-                f"baseline {self.baseline!r} is not in platforms ({named})", "baseline"
+                f"baseline {self.baseline!r} is not in platforms ({names})", "baseline"
             )
-        twice = _first_repeated(self.platforms)
-        if twice is not None:
-            raise disagreement(f"platforms names {self.platforms[twice]!r} twice", "platforms")
-        twice = _first_repeated([table.name for table in self.platform])
-        if twice is not None:
-            what = f"there are two tables of the name {self.platform[twice].name!r}"
-            raise disagreement(what, "platform", twice, "name")
-        twice = _first_repeated([table.name for table in self.program])
-        if twice is not None:
-            what = f"there are two programs of the name {self.program[twice].name!r}"
-            raise disagreement(what, "program", twice, "name")
+        repeat_index = _first_repeated(self.platforms)
+        if repeat_index is not None:
+            raise disagreement(
+                f"platforms names {self.platforms[repeat_index]!r} twice", "platforms"
+            )
+        repeat_index = _first_repeated([table.name for table in self.platform])
+        if repeat_index is not None:
+            what = f"there are two tables of the name {self.platform[repeat_index].name!r}"
+            raise disagreement(what, "platform", repeat_index, "name")
+        repeat_index = _first_repeated([table.name for table in self.program])
+        if repeat_index is not None:
+            what = f"there are two programs of the name {self.program[repeat_index].name!r}"
+            raise disagreement(what, "program", repeat_index, "name")
         for number, program in enumerate(self.program):
             if program.timeout is None and self.design.timeout <= program.expected_duration:
                 name = program.name
@@ -475,17 +477,17 @@ class Study(StudyTable):
                     "timeout",
                 )
         for key, levels in self.start_factors.items():
-            twice = _first_repeated(levels)
-            if twice is not None:
-                raise disagreement(f"{key} names {levels[twice]!r} twice", key)
+            repeat_index = _first_repeated(levels)
+            if repeat_index is not None:
+                raise disagreement(f"{key} names {levels[repeat_index]!r} twice", key)
         for number, table in enumerate(self.benchmark):
             for key in table.factors.keys() & self.start_factors.keys():
                 what = f"a parameter {key} cannot be a factor beside the study's own {key}; give it one value"
                 raise disagreement(what, "benchmark", number, "factors", key)
-        twice = _first_repeated(self.benchmark_titles)
-        if twice is not None:
-            what = f"benchmark {self.benchmark[twice].title!r} appears twice; give each a label of its own"
-            raise disagreement(what, "benchmark", twice, "label")
+        repeat_index = _first_repeated(self.benchmark_titles)
+        if repeat_index is not None:
+            what = f"benchmark {self.benchmark[repeat_index].title!r} appears twice; give each a label of its own"
+            raise disagreement(what, "benchmark", repeat_index, "label")
         return self
 
     @model_validator(mode="after")
@@ -495,10 +497,10 @@ class Study(StudyTable):
             if name not in self.platforms:
                 what = f"the rung {name!r} is not in platforms ({', '.join(self.platforms)})"
                 raise disagreement(what, "rung", number, "platform")
-        twice = _first_repeated(names)
-        if twice is not None:
-            what = f"there are two rungs of the platform {names[twice]!r}"
-            raise disagreement(what, "rung", twice, "platform")
+        repeat_index = _first_repeated(names)
+        if repeat_index is not None:
+            what = f"there are two rungs of the platform {names[repeat_index]!r}"
+            raise disagreement(what, "rung", repeat_index, "platform")
         if names and names[0] != self.baseline:
             what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
             raise disagreement(what, "rung", 0, "platform")

@@ -49,8 +49,8 @@ def _movable_factors(table: Any, parameters: Mapping[str, Any]) -> dict[str, Any
     factors = table.get("factors") if isinstance(table, dict) else None
     if not isinstance(factors, dict):
         return {}
-    own = parameters.get(str(table.get("name")), ())
-    return {key: levels for key, levels in factors.items() if key not in own}
+    own_parameters = parameters.get(str(table.get("name")), ())
+    return {key: levels for key, levels in factors.items() if key not in own_parameters}
 
 
 def _place_factors(table: Any, parameters: Mapping[str, Any]) -> Any:
@@ -73,16 +73,16 @@ def _place_factors(table: Any, parameters: Mapping[str, Any]) -> Any:
             rest[name] = levels
     if len(rest) == len(table["factors"]):
         return table
-    changed = {**table, **colocated, "factors": rest}
+    placed_table = {**table, **colocated, "factors": rest}
     if settings:
-        changed["link_factors"] = {**known_settings, **settings}
-    return changed
+        placed_table["link_factors"] = {**known_settings, **settings}
+    return placed_table
 
 
 def _link_settings(factors: Mapping[str, Any]) -> dict[str, Any]:
     """Return the levels of a link's settings, from `link = { mtu = [...] }` and from `"link.mtu" = [...]`."""
-    below = factors.get(_LINK_TABLE)
-    settings = dict(below) if isinstance(below, dict) else {}
+    link_table = factors.get(_LINK_TABLE)
+    settings = dict(link_table) if isinstance(link_table, dict) else {}
     for name, levels in factors.items():
         if name.startswith(LINK):
             settings[name.removeprefix(LINK)] = levels

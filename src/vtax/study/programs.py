@@ -149,10 +149,10 @@ class MetricTable(StudyTable):
             "pointer": self.pointer is not None,
             "elapsed": self.elapsed,
         }
-        given = [name for name, is_given in sources.items() if is_given]
-        if len(given) != 1:
+        given_sources = [name for name, is_given in sources.items() if is_given]
+        if len(given_sources) != 1:
             what = f"the metric {self.name} needs a pattern, a pointer or elapsed, one of the three"
-            raise disagreement(what, given[0] if given else "pointer")
+            raise disagreement(what, given_sources[0] if given_sources else "pointer")
         if self.zero and self.better == "lower":
             raise disagreement(
                 f"the metric {self.name} is better lower, where 0 is a figure anyway", "zero"
@@ -246,16 +246,18 @@ class ProgramTable(StudyTable):
         self._names_agree()
         self._arguments_agree()
         self._durations_agree()
-        counted = [metric.name for metric in self.metric if metric.counts is not None]
-        if len(counted) > 1:
-            raise disagreement(f"{' and '.join(counted)} both count; one metric can", "metric")
+        counting_metrics = [metric.name for metric in self.metric if metric.counts is not None]
+        if len(counting_metrics) > 1:
+            raise disagreement(
+                f"{' and '.join(counting_metrics)} both count; one metric can", "metric"
+            )
         return self
 
     def _roles_agree(self) -> None:
         if set(self.argv.roles) not in ({"guest"}, {"client", "server"}):
-            given = ", ".join(self.argv.roles) or "nothing"
+            role_names = ", ".join(self.argv.roles) or "nothing"
             raise disagreement(
-                f"argv has {given}; it needs guest alone, or client and server", "argv"
+                f"argv has {role_names}; it needs guest alone, or client and server", "argv"
             )
         if self.port is not None and not self.needs_network:
             raise disagreement("port is where a server listens, and this program has none", "port")
@@ -291,38 +293,38 @@ class ProgramTable(StudyTable):
                 raise disagreement(f"{self.files[number]!r} {what}", "files")
 
     def _arguments_agree(self) -> None:
-        used: set[str] = set()
-        known = {**self.parameters, **self.built_in}
+        used_names: set[str] = set()
+        known_names = {**self.parameters, **self.built_in}
         for role, argv in self.argv.roles.items():
             for number, argument in enumerate(argv):
-                names, problem = _names_in(argument, known if number else (FILES, ENTRY))
+                names, problem = _names_in(argument, known_names if number else (FILES, ENTRY))
                 if problem:
                     raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
-                used.update(names)
+                used_names.update(names)
         for variable, value in self.environment.items():
             if not _VARIABLE.fullmatch(variable):
                 what = "names of variables are at most 64 letters, digits and '_', no digit first"
                 raise disagreement(f"the variable {variable!r}: {what}", "environment", variable)
-            names, problem = _names_in(value, known)
+            names, problem = _names_in(value, known_names)
             if problem:
                 raise disagreement(
                     f"environment.{variable} holds {value!r}: {problem}", "environment", variable
                 )
-            used.update(names)
+            used_names.update(names)
         for argument in self.version or ():
             if _names_in(argument, ())[1]:
                 raise disagreement(
                     "the command of version holds no braces: nothing is put into it", "version"
                 )
         for name in self.parameters:
-            if name not in used:
+            if name not in used_names:
                 what = f"no argument holds the parameter {name}; write {{{name}}} in one, or take it out"
                 raise disagreement(what, "parameters", name)
-        if self.files and FILES not in used:
+        if self.files and FILES not in used_names:
             raise disagreement(
                 "no argument holds {files}, the directory that the files are put into", "files"
             )
-        if "port" in used and self.port is None:
+        if "port" in used_names and self.port is None:
             raise disagreement("an argument holds {port}, and the program has no port", "port")
 
     def _durations_agree(self) -> None:
@@ -331,18 +333,18 @@ class ProgramTable(StudyTable):
             raise disagreement(f"{what} ({self.expected_duration:g} s)", "timeout")
 
 
-def _names_in(argument: str, known: Collection[str]) -> tuple[list[str], str]:
+def _names_in(argument: str, known_names: Collection[str]) -> tuple[list[str], str]:
     """Return (the names in braces, what is wrong with them)."""
     try:
         names = [name for _, name in pieces(argument) if name is not None]
     except ValueError as error:
         return [], f"{error}; write {{{{ and }}}} for braces"
     for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, 2)
-            hint = f"known here: {', '.join(known) or 'none'}"
-            if near:
-                hint = f"did you mean {' or '.join(near)}?"
+        if name not in known_names:
+            suggestions = get_close_matches(name, known_names, 2)
+            hint = f"known here: {', '.join(known_names) or 'none'}"
+            if suggestions:
+                hint = f"did you mean {' or '.join(suggestions)}?"
             return names, f"there is no parameter {name!r}; {hint}"
     return names, ""
 

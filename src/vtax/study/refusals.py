@@ -63,8 +63,8 @@ class RefusedStudy(BadInput):
     """Values that their model does not allow. problems: all of them, unknown keys first."""
 
     def __init__(self, problems: Sequence[Problem], hint: str) -> None:
-        own = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
-        super().__init__("; ".join(problem.what for problem in problems), hint=own or hint)
+        own_hints = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
+        super().__init__("; ".join(problem.what for problem in problems), hint=own_hints or hint)
         self.problems = tuple(problems)
 
 
@@ -112,14 +112,14 @@ def _problems_of(
     return _unknown_first(list(problems.values()))
 
 
-def _is_converted(value: Any, written: Any) -> bool:
+def _is_converted(value: Any, written_value: Any) -> bool:
     """Return whether a value was read from a text with a unit; then it needs no hint how to write it."""
-    return isinstance(written, str) and isinstance(value, int | float)
+    return isinstance(written_value, str) and isinstance(value, int | float)
 
 
-def nearest(name: str, known: Sequence[str], count: int = 2) -> list[str]:
+def nearest(name: str, known_names: Sequence[str], count: int = 2) -> list[str]:
     """Return the known names that come nearest to one, whatever their capitals and dashes."""
-    return get_close_matches(name.lower().replace("-", "_"), known, count)
+    return get_close_matches(name.lower().replace("-", "_"), known_names, count)
 
 
 def _unknown_first(problems: list[Problem]) -> list[Problem]:
@@ -170,21 +170,21 @@ def _unknown_key(model: type[BaseModel], place: Place, value: Any, word: str) ->
         declaration = find_declaration(model, place[:-1])[1]
         table = declaration.annotation if declaration else None
     fields = table.model_fields if is_model(table) else {}
-    near = nearest(name, list(fields))
+    nearest_names = nearest(name, list(fields))
     title = f"{word} {name!r}"
-    suggestions = list(near)
+    suggestions = list(nearest_names)
     if len(place) == 1 and word == "key":
         if _in_brackets(name, value) != name:
             title = f"table {_in_brackets(name, value)}"
-        suggestions = [_in_declared_brackets(key, fields[key].annotation) for key in near]
+        suggestions = [_in_declared_brackets(key, fields[key].annotation) for key in nearest_names]
     if not fields:
         advice = "there is none"
-    elif near:
+    elif nearest_names:
         advice = f"did you mean {' or '.join(suggestions)}?"
     else:
         advice = f"known: {', '.join(fields)}"
     what = f"unknown {title}; {advice}"
-    return Problem(place, what, is_unknown=True, near=near[0] if near else "")
+    return Problem(place, what, is_unknown=True, near=nearest_names[0] if nearest_names else "")
 
 
 def _in_brackets(name: str, value: Any) -> str:
@@ -220,10 +220,10 @@ def _alternatives(declaration: Declaration | None) -> list[Declaration]:
 
 
 def _refusal(value: Any, place: Place, declaration: Declaration | None, word: str) -> str:
-    allowed = "of another kind"
+    allowed_text = "of another kind"
     if declaration:
-        allowed = allowed_words(declaration.annotation, declaration.metadata)
-    return f"{_key_name(place, word)} is {_show(value, declaration)}; it must be {allowed}"
+        allowed_text = allowed_words(declaration.annotation, declaration.metadata)
+    return f"{_key_name(place, word)} is {_show(value, declaration)}; it must be {allowed_text}"
 
 
 def _show(value: Any, declaration: Declaration | None) -> str:
@@ -241,9 +241,9 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     alternatives = _alternatives(declaration)
     kinds = {get_origin(kind.annotation) or kind.annotation for kind in alternatives}
     if isinstance(value, str):
-        near = nearest(value, _choices(alternatives), 1)
-        if near:
-            return f"did you mean {near[0]!r}?"
+        suggestions = nearest(value, _choices(alternatives), 1)
+        if suggestions:
+            return f"did you mean {suggestions[0]!r}?"
         if kinds & {int, float}:
             return _hint_of_number(value, name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -286,19 +286,21 @@ def _hint_of_list(value: str | float, name: str, alternatives: Sequence[Declarat
     for kind in alternatives:
         if get_origin(kind.annotation) is list:
             (entry,) = get_args(kind.annotation)
-            kinds_of_entries |= {one.annotation for one in alternatives_of(entry, ())}
-    joined = ", ".join(entries)
-    if '"' in joined and kinds_of_entries <= {int, float}:
-        joined = "1, 2"
-    return f"write a list: {name} = [{joined}]"
+            kinds_of_entries |= {
+                declaration.annotation for declaration in alternatives_of(entry, ())
+            }
+    entries_text = ", ".join(entries)
+    if '"' in entries_text and kinds_of_entries <= {int, float}:
+        entries_text = "1, 2"
+    return f"write a list: {name} = [{entries_text}]"
 
 
 def _hint_of_size(value: int, name: str, alternatives: Sequence[Declaration]) -> str:
     """Return how to write MiB, where a number of bytes is too small and as many MiB would not be."""
     for kind in alternatives:
         if conversion_of(kind.metadata) is size_bytes:
-            least = bounds_of(kind.metadata).get("ge", 0)
-            if value < least <= value * 1024**2:
+            minimum = bounds_of(kind.metadata).get("ge", 0)
+            if value < minimum <= value * 1024**2:
                 return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"'
     return ""
 

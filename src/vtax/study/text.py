@@ -44,11 +44,11 @@ def beside(study: Path, name: str) -> Path:
     """
     path, directory = PurePosixPath(name), study.absolute().parent
     is_inside = not path.is_absolute() and ".." not in path.parts and len(name) <= MAX_TEXT_CHARS
-    real = Path()
+    real_path = Path()
     if is_inside:
         with suppress(ValueError):  # a character that no path has
-            real = Path(os.path.realpath(directory / path))
-    if not real.is_relative_to(os.path.realpath(directory)):
+            real_path = Path(os.path.realpath(directory / path))
+    if not real_path.is_relative_to(os.path.realpath(directory)):
         raise BadInput(
             f"the file {shorten(name)!r} is not in the directory of the study",
             where=str(study),

@@ -80,10 +80,10 @@ def with_platforms(
     for platform in platforms:
         if platform.options is not None:
             tables.append({"name": platform.name, "driver": platform.driver, **platform.options})
-    left_out = _left_out(data)
+    omissions = _count_omissions(data)
     texts = [*changes]
-    if left_out:
-        texts.append(f"left out, about other platforms: {', '.join(left_out)}")
+    if omissions:
+        texts.append(f"left out, about other platforms: {', '.join(omissions)}")
     parts = [ChangedPart(what=text) for text in texts]
     return {
         **{key: value for key, value in data.items() if key not in _OF_OWN_PLATFORMS},
@@ -94,7 +94,7 @@ def with_platforms(
     }
 
 
-def _left_out(data: Mapping[str, Any]) -> list[str]:
+def _count_omissions(data: Mapping[str, Any]) -> list[str]:
     """`24 claims`, `3 figures`, `the publication`."""
     texts = []
     for key, noun in _OF_OWN_PLATFORMS.items():

@@ -109,10 +109,10 @@ def find_missing_names(
     for name, scale in scales.items():
         yield from _missing_names_of_scale(name, scale, tables)
     for name, protocol in protocols.items():
-        for number, changed in enumerate(protocol.benchmark):
-            if changed.label not in tables:
+        for number, table_of_protocol in enumerate(protocol.benchmark):
+            if table_of_protocol.label not in tables:
                 place = ("protocol", name, "benchmark", number, "label")
-                yield MissingName(place, f"the study has no benchmark {changed.label!r}")
+                yield MissingName(place, f"the study has no benchmark {table_of_protocol.label!r}")
 
 
 def _missing_names_of_scale(
@@ -125,36 +125,36 @@ def _missing_names_of_scale(
         problem = _why_not_divided(values, divisor)
         if problem:
             yield MissingName(("scale", name, "divide", key), f"{key} {problem}")
-    for number, scaled in enumerate(scale.benchmark):
+    for number, scaled_table in enumerate(scale.benchmark):
         place = ("scale", name, "benchmark", number)
-        if scaled.label in tables:
-            yield from _missing_names_of_benchmark(scaled, tables[scaled.label], place)
+        if scaled_table.label in tables:
+            yield from _missing_names_of_benchmark(scaled_table, tables[scaled_table.label], place)
         else:
-            what = f"the study has no benchmark {scaled.label!r}"
+            what = f"the study has no benchmark {scaled_table.label!r}"
             yield MissingName((*place, "label"), what)
 
 
 def _missing_names_of_benchmark(
-    scaled: ScaledBenchmark, table: Any, place: tuple[str | int, ...]
+    scaled_table: ScaledBenchmark, table: Any, place: tuple[str | int, ...]
 ) -> Iterator[MissingName]:
-    for key, divisor in scaled.divide.items():
+    for key, divisor in scaled_table.divide.items():
         values = _values_of(table, key)
         what = ""
         if not values:
-            what = f"{scaled.label} gives {key} no value to divide"
+            what = f"{scaled_table.label} gives {key} no value to divide"
         elif problem := _why_not_divided(values, divisor):
-            what = f"{key} of {scaled.label} {problem}"
+            what = f"{key} of {scaled_table.label} {problem}"
         if what:
             yield MissingName((*place, "divide", key), what)
-    for factor, levels in scaled.levels.items():
+    for factor, levels in scaled_table.levels.items():
         where = (*place, "levels", factor)
         if factor not in table.varied:
-            yield MissingName(where, f"{scaled.label} has no factor {factor!r}")
+            yield MissingName(where, f"{scaled_table.label} has no factor {factor!r}")
             continue
-        known = [canonical(factor, level) for level in table.varied[factor]]
+        known_levels = [canonical(factor, level) for level in table.varied[factor]]
         for level in levels:
-            if canonical(factor, level) not in known:
-                yield MissingName(where, f"{scaled.label} has no level {level!r} of {factor}")
+            if canonical(factor, level) not in known_levels:
+                yield MissingName(where, f"{scaled_table.label} has no level {level!r} of {factor}")
         if not levels:
             yield MissingName(where, f"no level of {factor} stays")
 
@@ -194,25 +194,25 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
     changes = []
     for key in ("order", "blocks", "trials"):
         changes.append(ChangedPart(what=f"{key} = {design[key]}"))
-    for changed in protocol.benchmark:
-        parameters = ", ".join(f"{key} = {value}" for key, value in changed.parameters.items())
-        changes.append(ChangedPart(what=parameters, label=changed.label))
-    own = _design_for_fixed(data)
+    for benchmark in protocol.benchmark:
+        parameters = ", ".join(f"{key} = {value}" for key, value in benchmark.parameters.items())
+        changes.append(ChangedPart(what=parameters, label=benchmark.label))
+    own_design = _design_for_fixed(data)
     if protocol.order == "sequential":
-        own.pop("sessions", None)
-    varied = {
+        own_design.pop("sessions", None)
+    values = {
         **data,
         "benchmark": [_put_parameters(table, protocol) for table in data["benchmark"]],
-        "design": {**own, **design},
+        "design": {**own_design, **design},
     }
-    return _with_changes(varied, f"--protocol {name}", changes)
+    return _with_changes(values, f"--protocol {name}", changes)
 
 
 def _put_parameters(table: Mapping[str, Any], protocol: ProtocolTable) -> Mapping[str, Any]:
     """Return the table of a benchmark with the parameters that a protocol puts over its own."""
-    for changed in protocol.benchmark:
-        if changed.label == _label_of(table):
-            table = {**table, "parameters": {**table.get("parameters", {}), **changed.parameters}}
+    for benchmark in protocol.benchmark:
+        if benchmark.label == _label_of(table):
+            table = {**table, "parameters": {**table.get("parameters", {}), **benchmark.parameters}}
     return table
 
 
@@ -226,26 +226,29 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
     benchmarks = []
     for table in data["benchmark"]:
         label = _label_of(table)
-        scaled = _find_scaled(scale, label)
-        divisors = {**scale.divide, **scaled.divide}
-        own_factors = _scale_factors(table, scaled.levels, divisors)
+        scaled_table = _find_scaled(scale, label)
+        divisors = {**scale.divide, **scaled_table.divide}
+        own_factors = _scale_factors(table, scaled_table.levels, divisors)
         factors += own_factors
         benchmarks.append(_scale_benchmark(table, divisors, own_factors))
-        texts = [*_show_divisors(scaled.divide), *_show_kept_levels(scaled, own_factors)]
+        texts = [
+            *_show_divisors(scaled_table.divide),
+            *_show_kept_levels(scaled_table, own_factors),
+        ]
         if texts:
             changes.append(ChangedPart(what=", ".join(texts), label=label))
-    changed = {**data, "benchmark": benchmarks}
+    values = {**data, "benchmark": benchmarks}
     design = _limit_blocks(data, scale.blocks)
     if design is not None:
-        changed["design"] = design
+        values["design"] = design
         changes.append(ChangedPart(what=format_count(design["blocks"], "block")))
-    measured = _MeasuredLevels(name, factors)
-    changed["claim"] = list(map(measured.scale_claim, data.get("claim", ())))
-    published = map(measured.scale_published, data.get("published", ()))
-    changed["published"] = [table for table in published if table is not None]
-    figures = map(measured.scale_figure, data.get("figure", ()))
-    changed["figure"] = [table for table in figures if table is not None]
-    return _with_changes(changed, f"--scale {name}", changes)
+    measured_levels = _MeasuredLevels(name, factors)
+    values["claim"] = list(map(measured_levels.scale_claim, data.get("claim", ())))
+    published = map(measured_levels.scale_published, data.get("published", ()))
+    values["published"] = [table for table in published if table is not None]
+    figures = map(measured_levels.scale_figure, data.get("figure", ()))
+    values["figure"] = [table for table in figures if table is not None]
+    return _with_changes(values, f"--scale {name}", changes)
 
 
 def _label_of(table: Mapping[str, Any]) -> str:
@@ -254,9 +257,9 @@ def _label_of(table: Mapping[str, Any]) -> str:
 
 def _find_scaled(scale: ScaleTable, label: str) -> ScaledBenchmark:
     """Return how a scale makes one benchmark smaller; the last of several tables about it counts."""
-    for scaled in reversed(scale.benchmark):
-        if scaled.label == label:
-            return scaled
+    for scaled_table in reversed(scale.benchmark):
+        if scaled_table.label == label:
+            return scaled_table
     return ScaledBenchmark(label=label)
 
 
@@ -264,13 +267,15 @@ def _show_divisors(divisors: Mapping[str, float]) -> list[str]:
     return [f"{key} ÷ {divisor:g}" for key, divisor in divisors.items()]
 
 
-def _show_kept_levels(scaled: ScaledBenchmark, factors: Sequence[ScaledFactor]) -> list[str]:
+def _show_kept_levels(scaled_table: ScaledBenchmark, factors: Sequence[ScaledFactor]) -> list[str]:
     """Return `file_size 64MiB, 1GiB of 3 levels` of every factor of which a scale names the levels that stay."""
     texts = []
     for factor in factors:
-        if factor.name in scaled.levels:
-            kept = [str(level.written) for level in factor.levels if level.measured is not None]
-            texts.append(f"{factor.name} {', '.join(kept)} of {len(factor.levels)} levels")
+        if factor.name in scaled_table.levels:
+            kept_levels = [
+                str(level.written) for level in factor.levels if level.measured is not None
+            ]
+            texts.append(f"{factor.name} {', '.join(kept_levels)} of {len(factor.levels)} levels")
     return texts
 
 
@@ -306,30 +311,30 @@ class ScaledFactor:
 
 def _scale_factors(
     table: Mapping[str, Any],
-    staying: Mapping[str, Sequence[Level]],
+    staying_levels: Mapping[str, Sequence[Level]],
     divisors: Mapping[str, float],
 ) -> list[ScaledFactor]:
     """Return what a scale makes of the levels of every factor of a benchmark.
 
     table: of the benchmark.
-    staying: factor -> the levels that stay; all, of a factor that is not there.
+    staying_levels: by factor; all stay of a factor that is not there.
     divisors: parameter -> divisor.
     """
     parameters = table.get("factors", {})
     colocated = {name: table[name] for name in _COLOCATED if name in table}
-    varied = {**parameters, **link_factors(table.get("link_factors", {})), **colocated}
+    levels_by_name = {**parameters, **link_factors(table.get("link_factors", {})), **colocated}
     factors = []
-    for name, written_levels in varied.items():
-        kept = {canonical(name, level) for level in staying.get(name, written_levels)}
+    for name, written_levels in levels_by_name.items():
+        kept_keys = {canonical(name, level) for level in staying_levels.get(name, written_levels)}
         divisor = divisors.get(name, 1.0) if name in parameters else 1.0
         levels: dict[str, ScaledLevel] = {}
-        for written in written_levels:
-            key = canonical(name, written)
-            if key in kept:
-                smaller = written if divisor == 1 else divided(written, divisor)
-                levels[key] = ScaledLevel(key, written, smaller, canonical(name, smaller))
+        for study_level in written_levels:
+            key = canonical(name, study_level)
+            if key in kept_keys:
+                smaller = study_level if divisor == 1 else divided(study_level, divisor)
+                levels[key] = ScaledLevel(key, study_level, smaller, canonical(name, smaller))
             else:
-                levels[key] = ScaledLevel(key, written, None, "")
+                levels[key] = ScaledLevel(key, study_level, None, "")
         factors.append(ScaledFactor(_label_of(table), name, tuple(levels.values())))
     return factors
 
@@ -338,22 +343,24 @@ def _scale_benchmark(
     table: Mapping[str, Any], divisors: Mapping[str, float], factors: Sequence[ScaledFactor]
 ) -> dict[str, Any]:
     """Return the table of a benchmark made smaller. factors: its own."""
-    measured = {factor.name: factor.measured for factor in factors}
-    changed = dict(table)
+    levels_by_factor = {factor.name: factor.measured for factor in factors}
+    scaled_table = dict(table)
     if "parameters" in table:
         parameters = dict(table["parameters"])
         for key in parameters.keys() & divisors.keys():
             parameters[key] = divided(parameters[key], divisors[key])
-        changed["parameters"] = parameters
+        scaled_table["parameters"] = parameters
     if "factors" in table:
-        changed["factors"] = {name: measured[name] for name in table["factors"]}
+        scaled_table["factors"] = {name: levels_by_factor[name] for name in table["factors"]}
     if "link_factors" in table:
         settings = table["link_factors"]
-        changed["link_factors"] = {name: measured[link_factor(name)] for name in settings}
+        scaled_table["link_factors"] = {
+            name: levels_by_factor[link_factor(name)] for name in settings
+        }
     for name in _COLOCATED:
         if name in table:
-            changed[name] = measured[name]
-    return changed
+            scaled_table[name] = levels_by_factor[name]
+    return scaled_table
 
 
 def divided(value: Level, divisor: float) -> Level:
@@ -388,10 +395,10 @@ def _with_changes(
     data: Mapping[str, Any], option: str, parts: Sequence[ChangedPart]
 ) -> dict[str, Any]:
     """Return the values with what was changed; further forms of the study do not apply to them."""
-    changed = {**data, "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)]}
-    changed.pop("scale", None)
-    changed.pop("protocol", None)
-    return changed
+    values = {**data, "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)]}
+    values.pop("scale", None)
+    values.pop("protocol", None)
+    return values
 
 
 class _MeasuredLevels:
@@ -412,9 +419,9 @@ class _MeasuredLevels:
         reason = self._why_not_judged(checks)
         if not reason:
             return self._mark_part(claim, checks)
-        untested = {**claim, "not_tested": packed(reason)}
-        untested.pop("check", None)
-        return untested
+        untested_claim = {**claim, "not_tested": packed(reason)}
+        untested_claim.pop("check", None)
+        return untested_claim
 
     def scale_published(self, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return a published number, with the factors that have fewer levels; None where its own are not measured."""
@@ -427,31 +434,31 @@ class _MeasuredLevels:
         """
         labels = as_tuple(table.get("benchmark", ()))
         where: dict[str, list[Level]] = {}
-        left_out: dict[str, list[Level]] = {}
-        for factor, given in flat(table.get("where", {})).items():
-            for level in list_levels(given):
-                measured = self._measured_level(factor, level, labels)
-                if measured is None:
-                    left_out.setdefault(factor, []).append(level)
+        omitted_levels: dict[str, list[Level]] = {}
+        for factor, choices in flat(table.get("where", {})).items():
+            for level in list_levels(choices):
+                measured_level = self._measured_level(factor, level, labels)
+                if measured_level is None:
+                    omitted_levels.setdefault(factor, []).append(level)
                 else:
-                    where.setdefault(factor, []).append(measured)
+                    where.setdefault(factor, []).append(measured_level)
             if factor not in where:
                 return None
-        changed = dict(table)
+        scaled_table = dict(table)
         if where:
-            changed["where"] = where
-        if left_out:
-            changed["left_out"] = left_out
-        return changed
+            scaled_table["where"] = where
+        if omitted_levels:
+            scaled_table["left_out"] = omitted_levels
+        return scaled_table
 
-    def _measured_level(self, name: str, written: Level, labels: Sequence[str]) -> Level | None:
+    def _measured_level(self, name: str, study_level: Level, labels: Sequence[str]) -> Level | None:
         """Return the level that is measured in place of one of the study; None where no benchmark measures one.
 
         name: of the factor.
-        written: the level of the study.
+        study_level: as the study has it.
         labels: the benchmarks that it may be of; none for all.
         """
-        key = canonical(name, written)
+        key = canonical(name, study_level)
         is_factor = False
         for factor in self._factors:
             if factor.name != name or (labels and factor.label not in labels):
@@ -460,7 +467,7 @@ class _MeasuredLevels:
             for level in factor.levels:
                 if level.key == key and level.measured is not None:
                     return level.measured
-        return None if is_factor else written
+        return None if is_factor else study_level
 
     def _mark_part(
         self, table: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]
@@ -479,14 +486,14 @@ class _MeasuredLevels:
 
     def _reduced_factors(self, check: Mapping[str, Any]) -> Iterator[Note]:
         """Yield `3 of 7 levels of socket_buffer`: factors of which a check names no level, and some are left out."""
-        named = _named_levels(check)
+        levels_named = _named_levels(check)
         levels: dict[str, list[ScaledLevel]] = {}
         for factor in self._factors_of(check):
             levels.setdefault(factor.name, []).extend(factor.levels)
         for name, all_levels in levels.items():
-            kept = sum(level.measured is not None for level in all_levels)
-            if kept < len(all_levels) and name not in named:
-                yield Note("levels-kept", kept=kept, total=len(all_levels), factor=name)
+            kept_count = sum(level.measured is not None for level in all_levels)
+            if kept_count < len(all_levels) and name not in levels_named:
+                yield Note("levels-kept", kept=kept_count, total=len(all_levels), factor=name)
 
     def _why_not_judged(self, checks: Sequence[Mapping[str, Any]]) -> str:
         """Return which levels that checks, or a published number, compare are lost; empty when all are there.
@@ -494,32 +501,34 @@ class _MeasuredLevels:
         A level that one names is lost where it is left out or divided. Of other factors of its benchmarks, divided
         levels are lost, and all levels of the factor that it goes along where fewer than two are left.
         """
-        left_out = _LevelList()
-        smaller = _LevelList()
+        omitted_levels = _LevelList()
+        divided_levels = _LevelList()
         for check in checks:
-            named = _named_levels(check)
+            levels_named = _named_levels(check)
             along = check.get("along")
             keys_along = set()
             for factor in self._factors_of(check):
                 for level in factor.levels:
-                    is_named = level.key in named.get(factor.name, ())
-                    is_judged = is_named or factor.name not in named
+                    is_named = level.key in levels_named.get(factor.name, ())
+                    is_judged = is_named or factor.name not in levels_named
                     if level.measured is None:
                         if is_named:
-                            left_out.add(factor.name, str(level.written))
+                            omitted_levels.add(factor.name, str(level.written))
                     elif level.measured_key != level.key and is_judged:
-                        smaller.add(factor.name, f"{level.written} to {level.measured}")
+                        divided_levels.add(factor.name, f"{level.written} to {level.measured}")
                     if level.measured is not None and factor.name == along:
                         keys_along.add(level.measured_key)
             if along is not None and len(keys_along) < 2:
-                left_out.add(along, "all but one")
-        if left_out.lines and smaller.lines:
+                omitted_levels.add(along, "all but one")
+        if omitted_levels.lines and divided_levels.lines:
             code = "scale-leaves-divides"
-            return Note(code, name=self._scale, levels=left_out.lines, others=smaller.lines)
-        if left_out.lines:
-            return Note("scale-leaves", name=self._scale, levels=left_out.lines)
-        if smaller.lines:
-            return Note("scale-divides", name=self._scale, levels=smaller.lines)
+            return Note(
+                code, name=self._scale, levels=omitted_levels.lines, others=divided_levels.lines
+            )
+        if omitted_levels.lines:
+            return Note("scale-leaves", name=self._scale, levels=omitted_levels.lines)
+        if divided_levels.lines:
+            return Note("scale-divides", name=self._scale, levels=divided_levels.lines)
         return ""
 
     def _factors_of(self, check: Mapping[str, Any]) -> list[ScaledFactor]:
