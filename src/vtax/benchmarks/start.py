@@ -194,10 +194,10 @@ def _burst(line: str) -> list[dict[str, Any]]:
         burst = parse_json(line)
     except ValueError:
         burst = None
-    is_list = isinstance(burst, list) and bool(burst)
-    if not is_list or not all(isinstance(start, dict) for start in burst):
+    starts = burst if isinstance(burst, list) else []
+    if not starts or not all(isinstance(start, dict) for start in starts):
         raise BenchmarkError("starts are not described as objects of JSON", where=line[:200])
-    return burst
+    return starts
 
 
 def _warnings(reasons: Sequence[str], requested: int) -> tuple[Note, ...]:

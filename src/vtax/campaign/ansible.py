@@ -210,14 +210,14 @@ class Playbook:
                 str(PLAYBOOK),
             ]
             secret = token_hex(16)
-            with _pipe() as (printed, writing):
-                log_settings = {"ANSIBLE_LOG_PATH": f"/dev/fd/{writing}", "LOGNAME": secret}
+            with _pipe() as (log_pipe, write_fd):
+                log_settings = {"ANSIBLE_LOG_PATH": f"/dev/fd/{write_fd}", "LOGNAME": secret}
                 process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(self.lock, writing),
+                    pass_fds=(self.lock, write_fd),
                     env=_environment(log_settings),
                     cwd=self.inventory.parent,
                     start_new_session=True,
@@ -225,7 +225,7 @@ class Playbook:
             self.processes.add(process)
             try:
                 has_answer = False
-                for answer in parse_answers(printed, secret):
+                for answer in parse_answers(log_pipe, secret):
                     has_answer = True
                     yield answer
                 status = process.wait()
@@ -236,7 +236,7 @@ class Playbook:
                         hint="read the end of that file",
                     )
             finally:
-                printed.close()
+                log_pipe.close()
                 _end(process)
                 self.processes.discard(process)
 
@@ -247,11 +247,11 @@ def _pipe() -> Iterator[tuple[IO[bytes], int]]:
 
     A named pipe would not do: a program that opens one waits for a reader, for ever where this process was killed.
     """
-    reading, writing = os.pipe()
+    read_fd, write_fd = os.pipe()
     try:
-        yield os.fdopen(reading, "rb"), writing
+        yield os.fdopen(read_fd, "rb"), write_fd
     finally:
-        os.close(writing)
+        os.close(write_fd)
 
 
 def _environment(log_settings: Mapping[str, str]) -> dict[str, str]:
@@ -273,7 +273,7 @@ def parse_answers(log: IO[bytes], secret: str) -> Iterator[Answer]:
     A line that is too long becomes a failed answer that says so; the rest of the line is passed over.
     """
     task, began = "", time.time()
-    answered: dict[str, float] = {}
+    answer_times: dict[str, float] = {}
     entry, is_whole = re.compile(_ENTRY.format(secret=secret)), True
     while line := log.readline(MAX_LOGGED_BYTES):
         is_start, is_whole = is_whole, line.endswith(b"\n")
@@ -294,8 +294,8 @@ def parse_answers(log: IO[bytes], secret: str) -> Iterator[Answer]:
                 result = _object(match[4])
             if not is_whole or _is_cut(result):
                 kind, result = "failed", {"msg": TOO_LONG}
-            yield Answer(host, task, kind, result, answered.get(host, began), at)
-            answered[host] = at
+            yield Answer(host, task, kind, result, answer_times.get(host, began), at)
+            answer_times[host] = at
 
 
 def _is_cut(result: Mapping[str, Any]) -> bool:

@@ -63,7 +63,7 @@ def after_check(
         return _without_answer(host, answer, now)
     try:
         check = answer.json()
-        checked = replace(
+        checked_host = replace(
             host,
             identity=one_line(str(check["identity"]), 64),
             facts=dict(cleaned(dict(check["host"]))),
@@ -79,7 +79,7 @@ def after_check(
         return _in(host, "refused", Reason("no-answer", detail), now)
     for code, detail in obstacles:
         if code == "lock-held":
-            return _in(checked, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
+            return _in(checked_host, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
     offset = host_time - min(max(host_time, answer.since), answer.at)
     if obstacles:
         reason = _reason_of(obstacles)
@@ -89,13 +89,13 @@ def after_check(
         reason = Reason("digest", settings.image_digest[:12])
     elif not abs(offset) <= CLOCK_S:
         reason = Reason("clock", f"at least {offset:+.0f} s")
-    elif host.identity not in ("", checked.identity) and not _is_reinstalled(
-        host, checked, shared_hardware
+    elif host.identity not in ("", checked_host.identity) and not _is_reinstalled(
+        host, checked_host, shared_hardware
     ):
         return _in(host, "refused", Reason("other-host", f"was {host.identity}"), now)
     else:
-        return _in(checked, "ready", Reason(), now)
-    return _in(checked, "refused", reason, now)
+        return _in(checked_host, "ready", Reason(), now)
+    return _in(checked_host, "refused", reason, now)
 
 
 def after_removal(host: CampaignHost, answer: Answer) -> tuple[CampaignHost, str]:
@@ -106,9 +106,9 @@ def after_removal(host: CampaignHost, answer: Answer) -> tuple[CampaignHost, str
         raise BadInput(answer.error)
     try:
         removal = answer.json()
-        removed = ", ".join(_lines(removal["removed"]))
+        names = ", ".join(_lines(removal["removed"]))
         size = about_size(_count(removal["freed_bytes"]))
-        return replace(host, kept=_lines(removal["kept"])), removed and f"{removed} ({size})"
+        return replace(host, kept=_lines(removal["kept"])), names and f"{names} ({size})"
     except (ValueError, KeyError, TypeError):
         raise BadInput("its answer cannot be read") from None
 
@@ -123,19 +123,21 @@ def _is_gone(answer: Answer) -> bool:
     return has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error)
 
 
-def _is_reinstalled(host: CampaignHost, checked: CampaignHost, shared_hardware: Set[str]) -> bool:
+def _is_reinstalled(
+    host: CampaignHost, checked_host: CampaignHost, shared_hardware: Set[str]
+) -> bool:
     """Return whether a host has another machine-id on the hardware that it alone has."""
     hardware = host.facts.get(HARDWARE_ID)
     is_own = bool(hardware) and hardware not in shared_hardware
-    return is_own and hardware == checked.facts.get(HARDWARE_ID)
+    return is_own and hardware == checked_host.facts.get(HARDWARE_ID)
 
 
 def _reason_of(obstacles: Sequence[tuple[str, str]]) -> Reason:
     """Return why a host is not ready: by the first obstacle that is known, else by the first one that it names."""
-    for known in _OBSTACLES:
+    for obstacle_code in _OBSTACLES:
         for code, detail in obstacles:
-            if code == known:
-                return Reason(known, one_line(detail, MAX_DETAIL))
+            if code == obstacle_code:
+                return Reason(obstacle_code, one_line(detail, MAX_DETAIL))
     code, detail = obstacles[0]
     return Reason("obstacle", one_line(f"{one_line(code, _CODE)}: {detail}", MAX_DETAIL))
 
@@ -145,27 +147,27 @@ def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
 
     Of the names of one host the first remains: one with sessions before others, then by name.
     """
-    identified = [host for host in hosts if host.identity and host.state != "skipped"]
-    cloned_ids = {*cloned(host.facts for host in identified)}
+    candidates = [host for host in hosts if host.identity and host.state != "skipped"]
+    cloned_ids = {*cloned(host.facts for host in candidates)}
     first_names: dict[str, str] = {}
-    for host in sorted(identified, key=_twin_order):
+    for host in sorted(candidates, key=_twin_order):
         first_names.setdefault(host.identity, host.name)
-    refused = []
-    for host in identified:
+    refused_hosts = []
+    for host in candidates:
         if host.state != "ready":
             continue
         machine_id = host.facts.get(MACHINE_ID)
         first_name = first_names[host.identity]
         if machine_id in cloned_ids:
-            same_id = [twin for twin in identified if twin.facts.get(MACHINE_ID) == machine_id]
+            same_id = [twin for twin in candidates if twin.facts.get(MACHINE_ID) == machine_id]
             names = [twin.name for twin in same_id if twin is not host]
             reason = Reason("cloned", f"its machine-id is that of {', '.join(names[:5])}")
         elif first_name != host.name:
             reason = Reason("same-host", first_name)
         else:
             continue
-        refused.append(replace(host, state="refused", reason=reason))
-    return refused
+        refused_hosts.append(replace(host, state="refused", reason=reason))
+    return refused_hosts
 
 
 def _twin_order(host: CampaignHost) -> tuple[bool, bool, str]:
@@ -197,10 +199,10 @@ def after_run(
         if answer.status == -1 or not is_launch:
             return _in(host, "unreachable", Reason("no-answer", answer.error), now)
         reason = Reason("run-refused", answer.error)
-        refused = replace(
+        refused_session = replace(
             session, state="refused", reason=reason, started_at=session.measured_since
         )
-        return settled(host.with_session(refused), settings, now)
+        return settled(host.with_session(refused_session), settings, now)
     try:
         session = _updated(session, _run_of(answer, session), now)
     except (ValueError, KeyError, TypeError):
@@ -219,16 +221,18 @@ def after_boot(
     now: Unix time.
     """
     if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
-        busy = replace(
+        busy_session = replace(
             session,
             state="busy",
             reason=Reason("lock-held", answer.error),
             attempts=session.attempts - 1,
         )
-        return settled(host.with_session(busy), settings, now)
+        return settled(host.with_session(busy_session), settings, now)
     if answer.kind == "failed" and answer.status != -1:
-        refused = replace(session, state="refused", reason=Reason("boot-refused", answer.error))
-        return settled(host.with_session(refused), settings, now)
+        refused_session = replace(
+            session, state="refused", reason=Reason("boot-refused", answer.error)
+        )
+        return settled(host.with_session(refused_session), settings, now)
     try:
         next_boot = one_line(str(answer.json()["next_boot"]), _BOOT)
     except (ValueError, KeyError):
@@ -253,10 +257,10 @@ def after_reboot(
         if answer.kind == "ok":
             return replace(host, at=now)
         return _in(host, "unreachable", Reason("not-rebooted", answer.error), now)
-    rebooted = after_run(host, session, answer, settings, now, is_launch=False)
-    status = rebooted.session(session.number)
-    if rebooted.state == "unreachable" or status is None:
-        return rebooted
+    rebooted_host = after_run(host, session, answer, settings, now, is_launch=False)
+    status = rebooted_host.session(session.number)
+    if rebooted_host.state == "unreachable" or status is None:
+        return rebooted_host
     if status.next_boot:
         boot = one_line(str(_run_of(answer, session).get("boot") or "none of the study's"), _BOOT)
         reason = Reason("wrong-boot", f"{boot}, not {status.next_boot}")
@@ -290,12 +294,12 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         return "waiting", by_state["interrupted"].reason
     if "paused" in by_state:
         return "waiting", by_state["paused"].reason
-    measured = host.measured_sessions
-    done = [session for session in measured if session.state == "done"]
-    reason = done[0].reason if done else Reason()
-    if len(measured) < settings.sessions:
-        return ("waiting" if measured else "ready"), reason
-    return ("done" if done else "collected"), reason
+    measured_sessions = host.measured_sessions
+    done_sessions = [session for session in measured_sessions if session.state == "done"]
+    reason = done_sessions[0].reason if done_sessions else Reason()
+    if len(measured_sessions) < settings.sessions:
+        return ("waiting" if measured_sessions else "ready"), reason
+    return ("done" if done_sessions else "collected"), reason
 
 
 def _run_of(answer: Answer, session: HostSession) -> Mapping[str, Any]:

@@ -128,7 +128,7 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
             if digest in hosts.outcomes:
                 yield replace(hosts.outcomes[digest], file=str(path))
                 continue
-            added = loader.add(path, _check)
+            added_run = loader.add(path, _check)
         except OSError as error:
             yield BundleOutcome(str(path), reason=f"it cannot be read: {error.strerror}")
             continue
@@ -137,13 +137,13 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
                 loader.noted()  # of a store that is gone no other bundle need be tried
             yield BundleOutcome(str(path), reason=one_line(error.what, MAX_DETAIL))
             continue
-        host = hosts.with_run(added, path, digest)
+        host = hosts.with_run(added_run, path, digest)
         for session in host.sessions:
-            if session.run_identity == added.identity:
-                loader.note(host.name, session.number, added.identity)
-        is_new = added.identity not in hosts.loaded
-        hosts.loaded.add(added.identity)
-        yield BundleOutcome(str(path), host.name, added.run, is_new)
+            if session.run_identity == added_run.identity:
+                loader.note(host.name, session.number, added_run.identity)
+        is_new = added_run.identity not in hosts.loaded
+        hosts.loaded.add(added_run.identity)
+        yield BundleOutcome(str(path), host.name, added_run.run, is_new)
 
 
 class _KnownHosts:
@@ -160,9 +160,9 @@ class _KnownHosts:
         self.loaded: set[str] = set()
         self.outcomes: dict[str, BundleOutcome] = {}
         runs = {}
-        for stored in loader.noted():
-            self.loaded.add(stored.identity)
-            runs[stored.host, stored.session] = stored.run
+        for stored_session in loader.noted():
+            self.loaded.add(stored_session.identity)
+            runs[stored_session.host, stored_session.session] = stored_session.run
         for host in campaign.hosts():
             self._names.add(host.name)
             if host.identity:
@@ -175,20 +175,21 @@ class _KnownHosts:
                 if run is not None:
                     self.outcomes[session.bundle_sha256] = BundleOutcome("", host.name, run)
 
-    def with_run(self, added: Added, path: Path, digest: str) -> CampaignHost:
+    def with_run(self, added_run: Added, path: Path, digest: str) -> CampaignHost:
         """Return the host of a run that was added, which is kept with it; a new host where none is known.
 
-        added: the run.
+        added_run: the run.
         path: its bundle.
         digest: SHA-256 of the bundle.
         """
-        if added.identity in self._by_run:
-            return self._by_run[added.identity]
-        host = self._by_identity.get(host_id(added.host)) or _new_host(path, added, self._names)
-        host = _with_session(self._campaign, host, added, path, digest)
+        if added_run.identity in self._by_run:
+            return self._by_run[added_run.identity]
+        known_host = self._by_identity.get(host_id(added_run.host))
+        host = known_host or _new_host(path, added_run, self._names)
+        host = _with_session(self._campaign, host, added_run, path, digest)
         self._campaign.keep(host)
         self._names.add(host.name)
-        self._by_identity[host.identity] = self._by_run[added.identity] = host
+        self._by_identity[host.identity] = self._by_run[added_run.identity] = host
         return host
 
 
@@ -206,15 +207,15 @@ def _check(run: RunHandle) -> None:
         raise BadInput("the bundle does not say which host measured it", hint="it is anonymized")
 
 
-def _new_host(path: Path, added: Added, names: set[str]) -> CampaignHost:
+def _new_host(path: Path, added_run: Added, names: set[str]) -> CampaignHost:
     """Return a host named after the file of its bundle, and by its identity too where `names` has that already."""
-    identity = host_id(added.host)
-    name = _name_in_file(path, identity, added.tags)
+    identity = host_id(added_run.host)
+    name = _name_in_file(path, identity, added_run.tags)
     if not _NAME.fullmatch(name) or not name.strip("."):
         name = identity
     if name in names:
         name = f"{name}-{identity}"
-    return CampaignHost(name, identity=identity, facts=dict(added.host))
+    return CampaignHost(name, identity=identity, facts=dict(added_run.host))
 
 
 def _name_in_file(path: Path, identity: str, tags: Sequence[str]) -> str:
@@ -236,22 +237,22 @@ def _session_number(campaign: str, tags: Sequence[str]) -> int:
 
 
 def _with_session(
-    campaign: Campaign, host: CampaignHost, added: Added, path: Path, digest: str
+    campaign: Campaign, host: CampaignHost, added_run: Added, path: Path, digest: str
 ) -> CampaignHost:
     """Return a host with one more collected session: the one that was requested, or the next without a run."""
     settings = campaign.settings
-    number = _session_number(settings.name, added.tags)
-    with_runs = {session.number for session in host.sessions if session.run}
-    while number in with_runs:
+    number = _session_number(settings.name, added_run.tags)
+    numbers_with_runs = {session.number for session in host.sessions if session.run}
+    while number in numbers_with_runs:
         number += 1
     session = HostSession(
         number,
         settings.run_id(number),
         "collected",
         attempts=1,
-        started_at=added.started_at,
-        run=added.run,
-        run_identity=added.identity,
+        started_at=added_run.started_at,
+        run=added_run.run,
+        run_identity=added_run.identity,
         bundle_sha256=digest,
     )
     target = campaign.bundle(host.name, session.id)

@@ -48,17 +48,17 @@ def plan_change(
 
     Raises BadInput for a change that is planned already, too few hosts, and names that are no hosts of the campaign.
     """
-    planned = change_of(campaign)
-    if planned is not None:
+    earlier = change_of(campaign)
+    if earlier is not None:
         raise BadInput(
-            f"the campaign plans a change already: {planned.what} on {', '.join(planned.first)}",
+            f"the campaign plans a change already: {earlier.what} on {', '.join(earlier.first)}",
             hint="what was drawn stays; a further change is a further campaign",
         )
     hosts = [host for host in campaign.hosts() if not host.is_skipped]
-    usable = [host for host in hosts if _can_measure(host)]
-    if len(usable) < _MIN_HOSTS:
+    able_hosts = [host for host in hosts if _can_measure(host)]
+    if len(able_hosts) < _MIN_HOSTS:
         raise BadInput(
-            f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(usable)}"
+            f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(able_hosts)}"
         )
     if first and seed is not None:
         raise BadInput(
@@ -66,7 +66,7 @@ def plan_change(
         )
     if not first:
         seed = secrets.randbelow(2**31) if seed is None else seed
-        first = random_half({host.name: _group(host) for host in usable}, seed)
+        first = random_half({host.name: _group(host) for host in able_hosts}, seed)
     change = validated(Change, {"what": what, "first": tuple(first), "seed": seed})
     _check(change, [host.name for host in hosts], "--hosts")
     return _write(campaign, change)
@@ -82,12 +82,13 @@ def record_change(campaign: Campaign, moment: datetime, *, rest: bool = False) -
         raise BadInput(
             "the campaign plans no change", hint="vtax campaign change --what kernel plans one"
         )
-    known, needed = (change.rest, change.when) if rest else (change.when, moment)
-    if known is not None:
+    recorded_at, required_at = (change.rest, change.when) if rest else (change.when, moment)
+    if recorded_at is not None:
         raise BadInput(
-            f"that is written down already: {known:%Y-%m-%d %H:%M}", hint=f"it stands in {FILE}"
+            f"that is written down already: {recorded_at:%Y-%m-%d %H:%M}",
+            hint=f"it stands in {FILE}",
         )
-    if needed is None:
+    if required_at is None:
         raise BadInput(
             "the first hosts have not changed yet",
             hint="vtax campaign change --now, once they have",
@@ -99,17 +100,17 @@ def missing_sessions(
     change: Change, hosts: Iterable[CampaignHost], settings: Settings
 ) -> MissingSessions:
     """Return which hosts lack a session before a change, or after it once it was carried out."""
-    missing, spent = [], []
+    missing_names, spent_names = [], []
     for host in hosts:
-        measured = host.measured_sessions
-        starts = [session.started_at for session in measured if session.started_at is not None]
+        sessions = host.measured_sessions
+        starts = [session.started_at for session in sessions if session.started_at is not None]
         if any(change.is_between(start) for start in starts):
             continue
-        if change.when or not measured:
-            missing.append(host.name)
-        if len(measured) >= settings.sessions:
-            spent.append(host.name)
-    return MissingSessions(tuple(missing), tuple(spent))
+        if change.when or not sessions:
+            missing_names.append(host.name)
+        if len(sessions) >= settings.sessions:
+            spent_names.append(host.name)
+    return MissingSessions(tuple(missing_names), tuple(spent_names))
 
 
 def _can_measure(host: CampaignHost) -> bool:

@@ -81,24 +81,24 @@ class Loader:
                     "the bundle is another one than its host named; it is brought again",
                 )
             name = run_name(self._campaign.settings.study_name, host.name, session.number)
-            added = self.add(arrived, lambda run: _check_host(run, host), name)
-            self.note(host.name, session.number, added.identity)
+            added_run = self.add(arrived, lambda run: _check_host(run, host), name)
+            self.note(host.name, session.number, added_run.identity)
         except (BadInput, StoreError) as error:
             code = _code(error)
             return _not_collected(host, session, Reason(code, one_line(error.what, MAX_DETAIL)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
-        loaded = replace(
+        loaded_session = replace(
             session,
             bundle=str(target.relative_to(self._campaign.root)),
-            run=added.run,
-            run_identity=added.identity,
+            run=added_run.run,
+            run_identity=added_run.identity,
         )
-        if session.state == "done" or added.is_finished:
-            loaded = replace(loaded, state="collected", reason=NONE)
+        if session.state == "done" or added_run.is_finished:
+            loaded_session = replace(loaded_session, state="collected", reason=NONE)
         elif session.reason.code in _MAY_COME:
-            loaded = replace(loaded, reason=NONE)
-        return host.with_session(loaded)
+            loaded_session = replace(loaded_session, reason=NONE)
+        return host.with_session(loaded_session)
 
     def add(self, path: Path, check: Callable[[RunHandle], None], name: str = "") -> Added:
         """Add the run of a bundle to the store.
@@ -163,8 +163,8 @@ class Loader:
 
 def run_name(study: str, host: str, session: int) -> str:
     """Return how a session of a host is called in the store: `tour-rack1-node03-2`."""
-    own = re.sub(r"[^A-Za-z0-9]+", "-", host.partition(".")[0] if host[0].isalpha() else host)
-    return f"{study[:20]}-{own.strip('-')[:32]}-{session}"
+    own_name = re.sub(r"[^A-Za-z0-9]+", "-", host.partition(".")[0] if host[0].isalpha() else host)
+    return f"{study[:20]}-{own_name.strip('-')[:32]}-{session}"
 
 
 def _refuse_changed(campaign: Campaign) -> None:

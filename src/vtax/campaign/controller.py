@@ -102,19 +102,21 @@ def merge_inventory(
 
     Known hosts that the inventory has no more stay on disk, as skipped ones.
     """
-    known = {host.name: host for host in campaign.hosts()}
+    known_hosts = {host.name: host for host in campaign.hosts()}
     hosts: dict[str, CampaignHost] = {}
-    for listed in inventory:
-        host = known.pop(listed.name, None) or CampaignHost(listed.name)
-        merged = replace(host, **asdict(listed))
-        if listed.skip:
-            merged = replace(merged, state="skipped", reason=Reason("skipped", listed.skip))
+    for inventory_host in inventory:
+        host = known_hosts.pop(inventory_host.name, None) or CampaignHost(inventory_host.name)
+        merged_host = replace(host, **asdict(inventory_host))
+        if inventory_host.skip:
+            merged_host = replace(
+                merged_host, state="skipped", reason=Reason("skipped", inventory_host.skip)
+            )
         elif host.state in ("skipped", "collected"):  # or `sessions` was raised
-            merged = answers.settled(merged, campaign.settings, host.at or 0.0)
-        if merged != host or host.at is None:
-            campaign.keep(merged)
-        hosts[listed.name] = merged
-    for host in known.values():
+            merged_host = answers.settled(merged_host, campaign.settings, host.at or 0.0)
+        if merged_host != host or host.at is None:
+            campaign.keep(merged_host)
+        hosts[inventory_host.name] = merged_host
+    for host in known_hosts.values():
         if not host.skip and host.reason.code != "damaged":
             campaign.keep(replace(host, skip="the inventory has it no more"))
     return hosts
@@ -205,7 +207,7 @@ class Controller:
             if names is not None and host.name not in names:
                 continue
             if host.state in ("failed", "given-up", "refused"):
-                sessions = tuple(map(self._retried, host.sessions))
+                sessions = tuple(map(self._retry_session, host.sessions))
                 self._settle(replace(host, sessions=sessions, identity=""))
 
     def unreachable(self) -> list[str]:
@@ -220,14 +222,14 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
-        refused = [host for host in self.hosts.values() if host.state == "refused"]
-        idle = [host.name for host in refused if not host.running]
+        refused_hosts = [host for host in self.hosts.values() if host.state == "refused"]
+        idle = [host.name for host in refused_hosts if not host.running]
         self._check([name for name in idle if self._is_free(name) and self._is_open(name)])
-        asked = {name for name in idle if not self._is_checked(name)}
+        names_asked = {name for name in idle if not self._is_checked(name)}
         while True:
-            batch = self._next_batch(asked)
+            batch = self._next_batch(names_asked)
             self._refuse_aborted()
-            asked.update(due.host for due in batch)
+            names_asked.update(due.host for due in batch)
             self._check([due.host for due in batch if not self._is_checked(due.host)])
             self._refuse_aborted()
             self._begin([due for due in batch if self._is_free(due.host)])
@@ -235,13 +237,13 @@ class Controller:
             if not batch:
                 return too_many_failed(self.hosts.values(), self.settings)
 
-    def _next_batch(self, asked: Collection[str]) -> Sequence[Due]:
-        """Return what is to be launched now of hosts that are not asked anything. asked: others to leave out."""
-        left_out = {name for name in self.hosts if not self._is_free(name)}.union(asked)
-        since = self.now() - _SLOW_CHECK_S
-        checking = {name for name, begun in self._asked.items() if begun > since}
+    def _next_batch(self, names_asked: Collection[str]) -> Sequence[Due]:
+        """Return what is to be launched now of hosts that are not asked anything. names_asked: others to leave out."""
+        excluded_names = {name for name in self.hosts if not self._is_free(name)}.union(names_asked)
+        slow_since = self.now() - _SLOW_CHECK_S
+        checking = {name for name, begun in self._asked.items() if begun > slow_since}
         return next_batch(
-            [*self.hosts.values()], self.settings, self.now(), left_out, checking=checking
+            [*self.hosts.values()], self.settings, self.now(), excluded_names, checking=checking
         )
 
     def _refuse_aborted(self) -> None:
@@ -284,7 +286,7 @@ class Controller:
             if host.boot and has_ended and self._is_open(host.name):
                 due[host.name] = HostSession(0, "")
 
-        def rebooted(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
+        def take_reboot(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
             if answer.task != "reboot":
                 return host
             if answer.kind != "ok":
@@ -296,7 +298,7 @@ class Controller:
                 "rebooted into their default",
                 ["command", "reboot"],
                 due,
-                rebooted,
+                take_reboot,
                 verb=lambda *_: ["boot"],
             )
 
@@ -317,7 +319,7 @@ class Controller:
             else:
                 due[host.name] = HostSession(0, "")
 
-        def removed(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
+        def take_removal(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
             try:
                 host, what = answers.after_removal(host, answer)
                 outcomes.append(Emptied(host.name, what))
@@ -325,40 +327,42 @@ class Controller:
                 outcomes.append(Emptied(host.name, error=error.what))
             return host
 
-        short, key = self.settings.pack_digest[:SHORT], self.settings.image_key
-        self._ask("cleaned", ["command"], due, removed, verb=lambda *_: ["remove", short, key])
-        answered = {outcome.host for outcome in outcomes}
-        outcomes += [Emptied(name, error="no answer") for name in due if name not in answered]
+        digest, key = self.settings.pack_digest[:SHORT], self.settings.image_key
+        self._ask(
+            "cleaned", ["command"], due, take_removal, verb=lambda *_: ["remove", digest, key]
+        )
+        answered_names = {outcome.host for outcome in outcomes}
+        outcomes += [Emptied(name, error="no answer") for name in due if name not in answered_names]
         return sorted(outcomes, key=lambda outcome: outcome.host)
 
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""
-        tried: set[tuple[str, str]] = set()
-        while pending := self._pending(tried):
-            tried.update((name, session.id) for name, session in pending.items())
+        tried_sessions: set[tuple[str, str]] = set()
+        while pending := self._pending(tried_sessions):
+            tried_sessions.update((name, session.id) for name, session in pending.items())
             self._fetch(pending, loader)
         return Collected(self._loads.count(True), self._loads.count(False))
 
     def _running(self) -> dict[str, HostSession]:
         """Return the session of each host that may be asked how far it is."""
-        running = {}
+        sessions = {}
         for host in self.hosts.values():
             is_launched = host.running and host.name not in self._stages
             if host.running and is_launched and not host.skip and self._is_free(host.name):
-                running[host.name] = host.running
-        return running
+                sessions[host.name] = host.running
+        return sessions
 
-    def _pending(self, tried: Collection[tuple[str, str]]) -> dict[str, HostSession]:
-        """Return the next session of each host whose bundle is to be brought. tried: names and sessions to leave."""
-        pending: dict[str, HostSession] = {}
+    def _pending(self, tried_sessions: Collection[tuple[str, str]]) -> dict[str, HostSession]:
+        """Return the next session of each host whose bundle is to be brought. tried_sessions: names and sessions to leave."""
+        sessions: dict[str, HostSession] = {}
         for host in self.hosts.values():
-            session = self._next_bundle(host, tried) if self._is_free(host.name) else None
+            session = self._next_bundle(host, tried_sessions) if self._is_free(host.name) else None
             if session is not None:
-                pending[host.name] = session
-        return pending
+                sessions[host.name] = session
+        return sessions
 
     def _next_bundle(
-        self, host: CampaignHost, tried: Collection[tuple[str, str]]
+        self, host: CampaignHost, tried_sessions: Collection[tuple[str, str]]
     ) -> HostSession | None:
         """Return the next session of a host whose bundle is to be brought; None when there is none."""
         if host.skip:
@@ -369,7 +373,7 @@ class Controller:
         for session in host.sessions:
             has_bundle = session.number and session.bundle_sha256 and not session.run
             has_bundle = has_bundle and session.damaged < MAX_DAMAGED
-            is_untried = (host.name, session.id) not in tried
+            is_untried = (host.name, session.id) not in tried_sessions
             if has_bundle and is_untried and session.state in states:
                 return session
         return None
@@ -377,7 +381,7 @@ class Controller:
     def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> None:
         self.campaign.incoming.mkdir(exist_ok=True)
 
-        def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        def take_bundle(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.kind == "unreachable":
                 return replace(host, reason=Reason("unreachable", answer.error))
             if answer.kind == "failed":
@@ -392,28 +396,29 @@ class Controller:
                 self._loads.append(collected is not None and bool(collected.run))
             return answers.settled(host, self.settings, self.now())
 
-        self._ask("brought", ["fetch"], pending, arrived)
+        self._ask("brought", ["fetch"], pending, take_bundle)
 
     def _check(self, names: Sequence[str]) -> None:
         """Prepare hosts and check them; those that may measure are `ready` then."""
         sessions = {name: HostSession(0, "") for name in names}
         hardware = Counter(host.facts.get(HARDWARE_ID) for host in self.hosts.values())
-        shared = frozenset(str(each) for each, count in hardware.items() if each and count > 1)
+        repeated_ids = [id_ for id_, count in hardware.items() if count > 1]
+        shared_hardware = frozenset(str(id_) for id_ in repeated_ids if id_)
 
-        def checked(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        def take_check(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.task == "prepare":
                 return answers.after_prepare(host, answer, self.now())
-            after = answers.after_check(host, answer, self.settings, self.now(), shared)
+            after = answers.after_check(host, answer, self.settings, self.now(), shared_hardware)
             if after.state == "ready":
                 self._checked[host.name] = self.now()
             return after
 
-        self._ask("checked", ["prepare", "check"], sessions, checked)
+        self._ask("checked", ["prepare", "check"], sessions, take_check)
 
     def _refuse_twins(self) -> None:
         if self._others is None:  # of another name in the inventory now
-            known = [host for host in self.campaign.hosts() if host.sessions]
-            self._others = [host for host in known if host.name not in self.hosts]
+            measured_hosts = [host for host in self.campaign.hosts() if host.sessions]
+            self._others = [host for host in measured_hosts if host.name not in self.hosts]
         for host in answers.twins([*self.hosts.values(), *self._others]):
             if host.name in self.hosts:
                 self._keep(host)
@@ -472,7 +477,7 @@ class Controller:
             self._move(host, "reboot" if needs_reboot else "run")
 
         self._ask(
-            "set to boot", ["command"], sessions, self._booted, verb=_set_boot, then=set_before
+            "set to boot", ["command"], sessions, self._booted, verb=_set_boot, take_host=set_before
         )
 
     def _reboot(self, sessions: dict[str, HostSession]) -> None:
@@ -492,7 +497,7 @@ class Controller:
             due,
             self._booted,
             verb=_set_boot,
-            then=lambda host: self._move(host, "run"),
+            take_host=lambda host: self._move(host, "run"),
         )
         self._refuse_aborted()
 
@@ -509,27 +514,27 @@ class Controller:
 
     def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
         """Return the sessions of hosts whose window is still open; the others wait for the next window."""
-        due, closed = {}, {}
+        due_sessions, closed_sessions = {}, {}
         for name, session in sessions.items():
             if self._is_open(name):
-                due[name] = session
+                due_sessions[name] = session
             else:
-                closed[name] = session
-        self._hold(closed, Reason("window"))
-        return due
+                closed_sessions[name] = session
+        self._hold(closed_sessions, Reason("window"))
+        return due_sessions
 
     def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
         """Have sessions wait that were to be launched and are not; this does not count as an attempt."""
         for name, session in sessions.items():
             self._stages.pop(name, None)
-            waiting = replace(
+            paused_session = replace(
                 session,
                 state="paused",
                 reason=reason,
                 attempts=session.attempts - 1,
                 started_at=session.measured_since,
             )
-            self._settle(self.hosts[name].with_session(waiting))
+            self._settle(self.hosts[name].with_session(paused_session))
 
     def _after_status(
         self, host: CampaignHost, session: HostSession, answer: Answer
@@ -543,28 +548,28 @@ class Controller:
 
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
-        study = f"{self._unpacked(host)}/{STUDY}/{self.settings.study}"
+        study = f"{self._pack_directory(host)}/{STUDY}/{self.settings.study}"
         return ["run", session.id, study, *self.settings.run_options(scale)]
 
     def _ask(
         self,
-        did: str,
+        what: str,
         tasks: Sequence[str],
         sessions: Mapping[str, HostSession],
         after: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
         verb: Callable[[CampaignHost, HostSession], list[str]] = lambda host, session: [],
-        then: Callable[[CampaignHost], None] = lambda host: None,
+        take_host: Callable[[CampaignHost], None] = lambda host: None,
     ) -> None:
         """Carry out tasks on hosts, and keep each host as it is after its answers.
 
         With a background it is only begun, and not on more hosts than Ansible may speak to at once.
 
-        did: the tasks in the words of a line of progress.
+        what: the tasks in the words of a line of progress.
         tasks: of the playbook.
         sessions: name of a host -> the session that it is asked about.
         after: returns a host as it is after an answer.
         verb: arguments of `vtax host`.
-        then: takes a host that has given all its answers.
+        take_host: takes a host that has given all its answers.
         """
         sessions = self._with_room(sessions)
         if not sessions:
@@ -573,14 +578,14 @@ class Controller:
         for name, session in sessions.items():
             host = self.hosts[name]
             variables[name] = self._variables(host, session, verb(host, session))
-        ask = Ask(did, tasks[-1], sessions, after, then)
+        ask = Ask(what, tasks[-1], sessions, after, take_host)
         self._asked.update(dict.fromkeys(sessions, self.now()))
-        received = self._playbook.run(tasks, variables)
+        answers_of_playbook = self._playbook.run(tasks, variables)
         if self._background is not None:
-            self._background.begin(ask, received)
+            self._background.begin(ask, answers_of_playbook)
             return
-        with closing(received):
-            for answer in received:
+        with closing(answers_of_playbook):
+            for answer in answers_of_playbook:
                 self._take(ask, answer)
         self._end(ask)
 
@@ -624,13 +629,13 @@ class Controller:
         Nothing that a host sent is in them: Ansible expands templates in them.
         """
         pack, digest = str(self.campaign.pack), self.settings.pack_digest
-        unpacked = self._unpacked(host)
-        vtax = ["env", f"VTAX_HOME={host.home}", f"{unpacked}/{PROGRAM}", "host"]
+        pack_directory = self._pack_directory(host)
+        vtax = ["env", f"VTAX_HOME={host.home}", f"{pack_directory}/{PROGRAM}", "host"]
         bundle = f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}"
         place = f"/var/tmp/vtax-{token_hex(8)}"
         return {
             "vtax_prepare": shlex.join([pack, "--home", host.home, "--digest", digest]),
-            "vtax_creates": f"{unpacked}/{MARK}",
+            "vtax_creates": f"{pack_directory}/{MARK}",
             "vtax_python": host.python,
             "vtax_check": [*vtax, "check", "--json"],
             "vtax_command": [*vtax, *verb, "--json"],
@@ -640,20 +645,20 @@ class Controller:
             "vtax_target": str(self._target(host.name, session)),
         }
 
-    def _unpacked(self, host: CampaignHost) -> str:
+    def _pack_directory(self, host: CampaignHost) -> str:
         return f"{host.home}/packs/{self.settings.pack_digest[:SHORT]}"
 
     def _target(self, host: str, session: HostSession) -> Path:
         bundle = self.campaign.bundle(host, session.id)
         return self.campaign.incoming / bundle.relative_to(self.campaign.root)
 
-    def _retried(self, session: HostSession) -> HostSession:
+    def _retry_session(self, session: HostSession) -> HostSession:
         if session.state in ("running", "done", "collected"):
             return session
         if session.state == "failed" or session.run:  # loaded once, by that id
-            again = session.again + 1
-            id_ = self.settings.run_id(session.number, again)
-            return HostSession(session.number, id_, again=again)
+            repetition = session.again + 1
+            id_ = self.settings.run_id(session.number, repetition)
+            return HostSession(session.number, id_, again=repetition)
         return replace(session, attempts=0)
 
     def _settle(self, host: CampaignHost) -> None:

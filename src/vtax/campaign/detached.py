@@ -64,16 +64,16 @@ def start(requested: RequestedRun, request: Request, *, in_foreground: bool = Fa
         # of two requests at once the second one reads what the first one did
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
-            known = requested.request()
+            earlier_request = requested.request()
         except BadInput:
-            known = None
-        if known is not None and _measured(known) != _measured(request):
+            earlier_request = None
+        if earlier_request is not None and _subject(earlier_request) != _subject(request):
             raise BadInput(
                 f"{requested.id} is the id of another study, scale or number of blocks",
-                where=known.study,
+                where=earlier_request.study,
                 hint="request it by a new id",
             )
-        state = "absent" if known is None else state_of(requested).state
+        state = "absent" if earlier_request is None else state_of(requested).state
         goes_on = request.next_session or request.has_boots
         is_due = state in _AGAIN or (state == "paused" and goes_on)
         if is_due:
@@ -142,7 +142,7 @@ def carry_out(requested: RequestedRun, run_vtax: RunVtax | None = None) -> None:
         raise interruption
 
 
-def _measured(request: Request) -> tuple[str, str, int]:
+def _subject(request: Request) -> tuple[str, str, int]:
     return request.digest, request.scale, request.blocks
 
 

@@ -120,7 +120,7 @@ class Campaign:
 
         Raises Busy, naming the other controller.
         """
-        with self._held("lock", "controls") as descriptor:
+        with self._hold_lock("lock", "controls") as descriptor:
             yield descriptor
 
     @contextmanager
@@ -129,11 +129,11 @@ class Campaign:
 
         A controller may work meanwhile: what has arrived is reported. Raises Busy, naming the other report.
         """
-        with self._held("report.lock", "reports"):
+        with self._hold_lock("report.lock", "reports"):
             yield self
 
     @contextmanager
-    def _held(self, name: str, verb: str) -> Iterator[int]:
+    def _hold_lock(self, name: str, verb: str) -> Iterator[int]:
         """Hold a lock. verb: of what its holder does."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.root / name, flags, 0o600)

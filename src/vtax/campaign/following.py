@@ -98,24 +98,24 @@ def follow(
 
 def _take_answers(controls: Controller) -> None:
     """Wait for an answer, and then a moment for others, so that hosts are asked together."""
-    until, has_answer = controls.now() + _TICK_S, False
-    while controls.take(min(max(until - controls.now(), 0.0), _TICK_S)):
+    until_s, has_answer = controls.now() + _TICK_S, False
+    while controls.take(min(max(until_s - controls.now(), 0.0), _TICK_S)):
         if not has_answer:
-            until, has_answer = controls.now() + _GATHER_S, True
-        elif controls.now() >= until:
+            until_s, has_answer = controls.now() + _GATHER_S, True
+        elif controls.now() >= until_s:
             return
 
 
 def _retry(controls: Controller, names: set[str]) -> set[str]:
     """Try hosts again of which all is known, and brought, that they measured; return the names of these."""
-    known = set()
+    known_names = set()
     for name in names:
         host = controls.hosts[name]
         is_known = host.running is None or controls.has_answered(name)
         if is_known and name not in controls.asked and not controls.has_bundle(host):
-            known.add(name)
-    controls.retry(known)
-    return known
+            known_names.add(name)
+    controls.retry(known_names)
+    return known_names
 
 
 def _comes(controls: Controller, pace: Pace, why: str) -> bool:

@@ -136,9 +136,9 @@ class HostSession:
 
     def without_bundle(self, reason: Reason) -> HostSession:
         """Return the session after its bundle could not be used: it is brought once more, and then has failed."""
-        damaged = self.damaged + 1
-        state: SessionState = "failed" if damaged >= MAX_DAMAGED else self.state
-        return replace(self, state=state, reason=reason, damaged=damaged)
+        damaged_count = self.damaged + 1
+        state: SessionState = "failed" if damaged_count >= MAX_DAMAGED else self.state
+        return replace(self, state=state, reason=reason, damaged=damaged_count)
 
     @property
     def measured_since(self) -> float | None:
@@ -192,7 +192,8 @@ class CampaignHost(InventoryHost):
 
     def with_session(self, session: HostSession) -> CampaignHost:
         """Return the host with a session in place of the one of the same number."""
-        sessions = {known.number: known for known in self.sessions} | {session.number: session}
+        sessions = {existing.number: existing for existing in self.sessions}
+        sessions[session.number] = session
         return replace(self, sessions=tuple(sessions[number] for number in sorted(sessions)))
 
     @property
@@ -203,8 +204,8 @@ class CampaignHost(InventoryHost):
     @property
     def measured_sessions(self) -> list[HostSession]:
         """The sessions that were measured to their end, without the canary's."""
-        ended = [session for session in self.sessions if session.state in ("done", "collected")]
-        return [session for session in ended if session.number]
+        sessions = [session for session in self.sessions if session.number]
+        return [session for session in sessions if session.state in ("done", "collected")]
 
     def text(self) -> str:
         """Return the host as the text of its file."""

@@ -54,26 +54,26 @@ def remove_pack(home: Home, pack: str, image_key: str) -> Removal:
             f"{one_line(pack, 60)!r} names no pack", hint="the first 12 digits of its digest"
         )
     directory = home.root / PACKS / pack
-    removed, freed_bytes = [], 0
+    removed_names, freed_bytes = [], 0
     with measuring_lock("vtax host remove"):
         others = [path for path in packs_in(home) if path != directory]
-        held = [image for image in images.list_images(home) if image.key == image_key]
-        if held and not others:
-            freed_bytes += _size_bytes(held[0].directory)
+        unused_images = [image for image in images.list_images(home) if image.key == image_key]
+        if unused_images and not others:
+            freed_bytes += _size_bytes(unused_images[0].directory)
             images.removable(home, image_key)
             with Journal(home.journal) as journal:
                 docker_daemon.remove_copies(home, image_key, journal)
             images.remove(home, image_key)
-            removed.append(f"image {image_key}")
+            removed_names.append(f"image {image_key}")
         count = forget_consents(home, directory)
         if count:
-            removed.append(format_count(count, "consent"))
-        kept = [what for what in kept_in(home) if what != f"pack {pack}"]
+            removed_names.append(format_count(count, "consent"))
+        kept_names = [what for what in kept_in(home) if what != f"pack {pack}"]
         if directory.is_dir():
             freed_bytes += _size_bytes(directory)
             remove_tree(directory)
-            removed.append(f"pack {pack}")
-    return Removal(tuple(removed), freed_bytes, tuple(kept))
+            removed_names.append(f"pack {pack}")
+    return Removal(tuple(removed_names), freed_bytes, tuple(kept_names))
 
 
 def _size_bytes(directory: Path) -> int:

@@ -205,8 +205,8 @@ def state_of(requested: RequestedRun) -> HostRun:
     is_waiting = state.run and state.state not in ("running", "done", "failed")
     if is_waiting and requested.request().has_boots:
         with suppress(BadInput):  # the run itself will say what is wrong
-            here, next_boot = boots_of(requested, state.run)
-            return replace(state, boot=here.name, next_boot=next_boot)
+            current_boot, next_boot = boots_of(requested, state.run)
+            return replace(state, boot=current_boot.name, next_boot=next_boot)
     return state
 
 

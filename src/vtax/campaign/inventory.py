@@ -45,21 +45,23 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
     command = [needed_program("ansible-inventory"), "-i", str(inventory.absolute()), "--list"]
     try:
         strict = {**ENVIRONMENT, **_STRICT}
-        listed = run(
+        result = run(
             command,
             timeout_s=_TIMEOUT_S,
             check=False,
             environment=strict,
             cwd=inventory.absolute().parent,
         )
-        warnings = " ".join(listed.stderr.replace("-\n", "-").split())
-        if twice := _TWICE.search(warnings):
+        warnings = " ".join(result.stderr.replace("-\n", "-").split())
+        if repeated_name := _TWICE.search(warnings):
             raise BadInput(
-                f"{twice[1]} is there twice", where=str(inventory), hint="remove one of them"
+                f"{repeated_name[1]} is there twice",
+                where=str(inventory),
+                hint="remove one of them",
             )
-        if listed.status:
-            raise ValueError(listed.stderr)
-        values = parse_json(listed.stdout)
+        if result.status:
+            raise ValueError(result.stderr)
+        values = parse_json(result.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
             f"ansible-inventory cannot read it: {one_line(str(error), 300)}",
@@ -69,21 +71,21 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
     return hosts_of(values, str(inventory))
 
 
-def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
+def hosts_of(document: Mapping[str, Any], where: str) -> list[InventoryHost]:
     """Return the hosts in the JSON of `ansible-inventory --list`, sorted by name. where: the inventory, for errors.
 
     Raises BadInput for an inventory without hosts, or with a host twice.
     """
-    variables = listed.get("_meta", {}).get("hostvars", {})
+    variables = document.get("_meta", {}).get("hostvars", {})
     names, groups = {*variables}, {"all"}
-    for group, content in listed.items():
+    for group, content in document.items():
         if group != "_meta" and isinstance(content, dict):
             groups.add(group)
             names.update(content.get("hosts", ()))
-    both = sorted(names & groups)
-    if both:
+    ambiguous_names = sorted(names & groups)
+    if ambiguous_names:
         raise BadInput(
-            f"{both[0]} is the name of a host and of a group",
+            f"{ambiguous_names[0]} is the name of a host and of a group",
             where=where,
             hint="give one of them another name: Ansible takes both for the group",
         )

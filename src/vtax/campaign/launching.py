@@ -30,19 +30,19 @@ class Due:
 
 def too_many_failed(hosts: Iterable[CampaignHost], settings: Settings) -> str:
     """Return why nothing is launched any more; empty while launching goes on."""
-    tried = [host for host in hosts if host.sessions or host.state in FAILURES]
-    failed = [host for host in tried if host.state in FAILURES]
+    tried_hosts = [host for host in hosts if host.sessions or host.state in FAILURES]
+    failed = [host for host in tried_hosts if host.state in FAILURES]
     percent = settings.launch.max_failed_percent
-    if len(failed) <= _FEW_FAILURES or 100 * len(failed) <= percent * len(tried):
+    if len(failed) <= _FEW_FAILURES or 100 * len(failed) <= percent * len(tried_hosts):
         return ""
-    return f"{len(failed)} of {len(tried)} hosts failed, more than {percent:g} %"
+    return f"{len(failed)} of {len(tried_hosts)} hosts failed, more than {percent:g} %"
 
 
 def next_batch(
     hosts: Sequence[CampaignHost],
     settings: Settings,
     now: float,
-    asked: Collection[str],
+    names_asked: Collection[str],
     checking: Collection[str] = (),
 ) -> tuple[Due, ...]:
     """Return what is to be launched now; empty when nothing is, or when hosts that run must end first.
@@ -50,7 +50,7 @@ def next_batch(
     hosts: of the campaign.
     settings: of the campaign.
     now: Unix time.
-    asked: names of the hosts that were asked already, and are not asked again.
+    names_asked: of the hosts that were asked already, and are not asked again.
     checking: names of those of them that may be launched soon, when they have answered.
     """
     if too_many_failed(hosts, settings):
@@ -58,7 +58,7 @@ def next_batch(
     included = _ordered([host for host in hosts if not host.skip], settings)
     free = []
     for host in included:
-        is_free = host.state not in ENDED and host.name not in asked
+        is_free = host.state not in ENDED and host.name not in names_asked
         if is_free and is_open(host.window or settings.window, now):
             free.append(host)
     launch = settings.launch
@@ -119,21 +119,24 @@ def _first_group(
     settings: of the campaign.
     now: Unix time.
     """
-    passed = [host for host in hosts if _has_ended_well(host, number)]
-    usable = [host for host in hosts if host.state not in ENDED or host in passed]
-    if len(passed) >= min(count, len(usable)):
-        return None if passed else ()
-    running = [host for host in hosts if host.running]
-    running = [host for host in running if host.state != "unreachable"]  # it may be away for ever
-    for host in usable:
-        if host.name in checking and not host.running and host not in passed:
-            running.append(host)
-    waiting = [host for host in free if host not in passed and not host.running]
+    passed_hosts = [host for host in hosts if _has_ended_well(host, number)]
+    usable_hosts = [host for host in hosts if host.state not in ENDED or host in passed_hosts]
+    if len(passed_hosts) >= min(count, len(usable_hosts)):
+        return None if passed_hosts else ()
+    launched_hosts = [host for host in hosts if host.running]
+    # one that is unreachable may be away for ever
+    running_hosts = [host for host in launched_hosts if host.state != "unreachable"]
+    for host in usable_hosts:
+        if host.name in checking and not host.running and host not in passed_hosts:
+            running_hosts.append(host)
+    waiting_hosts = [host for host in free if host not in passed_hosts and not host.running]
     if number:
-        waiting = [host for host in waiting if due_session(host, settings, now) == number]
-    if waiting:
-        return waiting[: max(count - len(passed) - len(running), 0)]
-    return None if passed and not running else ()
+        waiting_hosts = [
+            host for host in waiting_hosts if due_session(host, settings, now) == number
+        ]
+    if waiting_hosts:
+        return waiting_hosts[: max(count - len(passed_hosts) - len(running_hosts), 0)]
+    return None if passed_hosts and not running_hosts else ()
 
 
 def _has_ended_well(host: CampaignHost, number: int) -> bool:

@@ -23,27 +23,27 @@ CANARY_SCALE = "quick"
 _STUDY_CHARS = 15  # of a study's name, in that of its campaign
 
 
-def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
+def check_study(loaded_study: LoadedStudy, request: Wanted) -> None:
     """Raise BadInput for a study that several hosts cannot measure together.
 
     That is one with sessions of its own, other than those of boots; one whose stopping rule would have every host
     decide for itself when it has enough; one in sequential order, but for one session of one host; and one with boots
     where the user did not consent to reboots.
     """
-    study, source = loaded.study, loaded.source
+    study, source = loaded_study.study, loaded_study.source
     if study.design.sessions != 1 and not study.boot:
         hint = "remove it: --sessions says how many each host has"
         raise BadInput(
             "the study has sessions of its own", where=f"{source}: design.sessions", hint=hint
         )
     stands_alone = study.design.order == "sequential"
-    if not study.design.rule_class.takes_more or (stands_alone and _has_several_runs(wanted)):
+    if not study.design.rule_class.takes_more or (stands_alone and _has_several_runs(request)):
         raise BadInput(
             "runs of this study cannot be combined",
             where=f"{source}: design",
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )
-    if study.boot and wanted.inventory and not wanted.reboot:
+    if study.boot and request.inventory and not request.reboot:
         boots = ", ".join(boot.name for boot in study.boot)
         raise BadInput(
             f"hosts are rebooted into {boots}",
@@ -52,10 +52,10 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
         )
 
 
-def _has_several_runs(wanted: Wanted) -> bool:
+def _has_several_runs(request: Wanted) -> bool:
     """Return whether a campaign has runs that its report would combine. Raises BadInput for its inventory."""
-    return wanted.sessions > 1 or (
-        wanted.inventory != "" and len(read_inventory(Path(wanted.inventory))) > 1
+    return request.sessions > 1 or (
+        request.inventory != "" and len(read_inventory(Path(request.inventory))) > 1
     )
 
 
@@ -101,19 +101,19 @@ def new_directory(target: Path) -> Iterator[Path]:
         raise
 
 
-def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
+def fill(directory: Path, name: str, request: Wanted) -> Settings:
     """Write the study and the settings of a campaign beside its pack. Raises BadInput."""
     manifest, digest = _unpack(directory / PACK, directory)
     study = Path(manifest.study)
-    loaded = load_smaller(str(directory / study), wanted.scale, wanted.blocks)
-    check_study(loaded, wanted)
-    scales = loaded.study.scale
-    canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
+    loaded_study = load_smaller(str(directory / study), request.scale, request.blocks)
+    check_study(loaded_study, request)
+    scales = loaded_study.study.scale
+    canary = CANARY_SCALE if CANARY_SCALE in scales and request.scale != CANARY_SCALE else ""
     settings = Settings(
-        **dict(wanted),
+        **dict(request),
         name=name,
         study=str(study.relative_to(STUDY)),
-        study_name=loaded.study.name,
+        study_name=loaded_study.study.name,
         pack_digest=digest,
         image_key=manifest.image_key,
         image_digest=manifest.image_digest,

@@ -35,12 +35,12 @@ def set_next_boot(requested: RequestedRun) -> NextBoot:
             raise NotFound(
                 f"no run of {requested.id} has begun here", hint="vtax host run begins it"
             )
-        here, next_boot = boots_of(requested, run.name)
+        current_boot, next_boot = boots_of(requested, run.name)
         if not next_boot:
-            return NextBoot(requested.id, here.name, "")
-        entry = here.entries[next_boot]
+            return NextBoot(requested.id, current_boot.name, "")
+        entry = current_boot.entries[next_boot]
         boot_loaders.loader().set_next(entry)
-        return NextBoot(requested.id, here.name, next_boot, entry.id)
+        return NextBoot(requested.id, current_boot.name, next_boot, entry.id)
 
 
 def no_next_boot() -> NextBoot:

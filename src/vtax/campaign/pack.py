@@ -65,7 +65,7 @@ def write_pack(
     Raises BadInput for a file of the study that is not beside it, an image that cannot be exported, and where vtax or
     pip is not installed; VtaxError where a wheel cannot be downloaded; ImageError.
     """
-    beside = [study.name, *files_beside(study)]
+    study_files = [study.name, *files_beside(study)]
     with tempfile.TemporaryDirectory(prefix="vtax-pack-") as temporary:
         directory = Path(temporary)
         wheel = write_wheel(directory)
@@ -84,7 +84,7 @@ def write_pack(
             IMAGE: directory / IMAGE,
             WHEELS: directory / WHEELS,
         }
-        for name in beside:
+        for name in study_files:
             members[f"study/{name}"] = study.parent / name
         manifest = Manifest(
             __version__,

@@ -133,7 +133,7 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
         raise Refused("preparing a host needs root", "run it again with sudo")
     os.umask(0o022)
     python = "{}.{}".format(*sys.version_info[:2])
-    with _opened(pack) as (archive, manifest, actual):
+    with _open_pack(pack) as (archive, manifest, actual):
         if digest and actual != digest.lower():
             raise Refused(
                 f"the pack has the digest {actual[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT
@@ -181,8 +181,8 @@ def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
         wheels[str(python)] = {str(name): str(digest) for name, digest in digests.items()}
     texts = {name: str(value) for name, value in values.items()}
     manifest = Manifest(files=files, wheels=wheels, **texts)
-    needed = [manifest.study, IMAGE, WHEELS]
-    names = [*files, *needed, f"images/{manifest.image_key}"]
+    needed_files = [manifest.study, IMAGE, WHEELS]
+    names = [*files, *needed_files, f"images/{manifest.image_key}"]
     for digests in wheels.values():
         names += digests
     for name in names:
@@ -190,7 +190,7 @@ def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
         is_deep = len(path.parts) > _MAX_DEPTH
         if path.is_absolute() or ".." in path.parts or str(path) != name or is_deep:
             raise ValueError(f"{name[:80]!r} is no name in a pack")
-    for name in needed:
+    for name in needed_files:
         if name not in files:
             raise ValueError(f"{name[:80]} is missing")
     return manifest, hashlib.sha256(content).hexdigest()
@@ -256,14 +256,14 @@ def _is_installed(place: Path) -> bool:
     if not (place / MARK).exists():
         return False
     with suppress(OSError):
-        done = subprocess.run(
+        process = subprocess.run(
             [str(_program(place)), "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             timeout=_TIMEOUT_S,
         )
-        return done.returncode == 0
+        return process.returncode == 0
     return False
 
 
@@ -271,7 +271,7 @@ def _install(
     archive: zipfile.ZipFile, manifest: Manifest, python: str, place: Path, home: Path
 ) -> float:
     """Make the directory of a pack anew; return the duration in s."""
-    started = time.monotonic()
+    start_s = time.monotonic()
     with _host_to_itself(home):
         verify(archive, manifest)
         if place.exists():
@@ -295,7 +295,7 @@ def _install(
         # some files of packages are for other Pythons and do not compile
         _run(interpreter + compile_all, home, check=False)
         os.sync()
-    return time.monotonic() - started
+    return time.monotonic() - start_s
 
 
 def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
@@ -339,7 +339,7 @@ def _has_image(manifest: Manifest, place: Path, home: Path) -> bool:
 
 def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, home: Path) -> float:
     """Add the image of a pack to the home, by the vtax that was installed; return the duration in s."""
-    started, file = time.monotonic(), place / IMAGE
+    start_s, file = time.monotonic(), place / IMAGE
     try:
         _copy(archive, manifest, IMAGE, file)
         _run(
@@ -357,7 +357,7 @@ def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, hom
     finally:
         with suppress(FileNotFoundError):
             file.unlink()
-    return time.monotonic() - started
+    return time.monotonic() - start_s
 
 
 def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
@@ -368,7 +368,7 @@ def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
             del environment[name]
     environment.update(PIP_CONFIG_FILE=os.devnull, VTAX_HOME=str(home), LC_ALL="C.UTF-8")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -380,12 +380,12 @@ def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
         raise Refused(
             f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1
         ) from None
-    if check and done.returncode != 0:
-        output = done.stderr.decode(errors="replace").strip()[-_TAIL:]
-        status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
+    if check and process.returncode != 0:
+        output = process.stderr.decode(errors="replace").strip()[-_TAIL:]
+        status = process.returncode if process.returncode in (_REFUSED, _BUSY) else 1
         hint = "install Python's module venv (Debian: python3-venv)" if "venv" in argv[3:4] else ""
         raise Refused(f"{Path(argv[0]).name} failed: {output}", hint, status)
-    return done.stdout
+    return process.stdout
 
 
 @contextmanager
@@ -419,7 +419,7 @@ def _host_to_itself(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(pack: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest, str]]:
+def _open_pack(pack: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest, str]]:
     """Yield (the archive, its manifest, the digest of the pack). Raises Refused."""
     if not pack.is_file():
         raise Refused(f"{pack} is no file", "vtax pack writes packs")

@@ -28,8 +28,8 @@ def reported_run(store: Store, campaign: Campaign) -> str:
     for host in campaign.hosts():
         hosts.append(_host_record(host, settings.sessions, runs_of.pop(host.name, ())))
     for name, runs_of_host in runs_of.items():  # of hosts that the campaign has lost
-        lost = CampaignHost(name, state="collected")
-        hosts.append(_host_record(lost, settings.sessions, runs_of_host))
+        lost_host = CampaignHost(name, state="collected")
+        hosts.append(_host_record(lost_host, settings.sessions, runs_of_host))
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(
@@ -41,10 +41,10 @@ def reported_run(store: Store, campaign: Campaign) -> str:
     return merge_campaign(store, runs, record)
 
 
-def _host_record(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:
+def _host_record(host: CampaignHost, planned_sessions: int, runs: Sequence[str]) -> dict[str, Any]:
     """Return what a merged run keeps of a host.
 
-    planned: how many sessions it was to measure.
+    planned_sessions: how many it was to measure.
     runs: of its finished sessions.
     """
     reasons = [host.reason, *(session.reason for session in reversed(host.sessions))]
@@ -53,7 +53,7 @@ def _host_record(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[
         "host": host.name,
         "group": host.group,
         "agents": list(host.agents),
-        "planned": planned,
+        "planned": planned_sessions,
         "state": host.state,
         "code": reason.code,
         "detail": reason.detail,

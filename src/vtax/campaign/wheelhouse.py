@@ -76,7 +76,7 @@ def _pip(arguments: Sequence[str], python: str) -> None:
     command = [sys.executable, "-m", "pip", *arguments]
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -90,9 +90,9 @@ def _pip(arguments: Sequence[str], python: str) -> None:
         raise VtaxError(
             f"the wheels for Python {python} did not arrive within {_TIMEOUT_S:g} s"
         ) from error
-    if "No module named pip" in done.stderr:
+    if "No module named pip" in process.stderr:
         raise BadInput("pip is not installed beside vtax", hint=f"{sys.executable} -m ensurepip")
-    if done.returncode != 0:
-        reason = done.stderr.strip()[-_SHOWN:]
+    if process.returncode != 0:
+        reason = process.stderr.strip()[-_SHOWN:]
         hint = "look at pip's configuration (pip config list), or omit this Python with --python"
         raise VtaxError(f"the wheels for Python {python} cannot be downloaded: {reason}", hint=hint)

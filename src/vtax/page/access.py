@@ -65,11 +65,11 @@ class Guard:
     """Lets requests through to an application, or answers them with the page of a refusal."""
 
     def __init__(
-        self, app: ASGIApp, access: Access, refused: Callable[[Request, Refusal], Response]
+        self, app: ASGIApp, access: Access, answer_refusal: Callable[[Request, Refusal], Response]
     ) -> None:
         self._app = app
         self._access = access
-        self._refused = refused
+        self._answer_refusal = answer_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -89,7 +89,7 @@ class Guard:
 
     def _answer(self, request: Request) -> ASGIApp:
         if refusal := self._refusal(request):
-            response = self._refused(request, refusal)
+            response = self._answer_refusal(request, refusal)
             if refusal.reason == "method":
                 response.headers["Allow"] = "GET, HEAD"
             if refusal.reason == "no-token":
@@ -113,8 +113,8 @@ class Guard:
         ]
         if not any(tokens):
             return Refusal("no-token", 401)
-        right = self._access.token.encode()
-        if not any(hmac.compare_digest(token.encode(), right) for token in tokens):
+        own_token = self._access.token.encode()
+        if not any(hmac.compare_digest(token.encode(), own_token) for token in tokens):
             return Refusal("wrong-token", 403)
         return None
 

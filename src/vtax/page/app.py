@@ -60,28 +60,28 @@ def make_app(
     pages = Pages(place, home, cache)
     streams = Streams(pages)
     turns = Turns(_THREADS)
-    kept = KeptPages(place)
+    kept_pages = KeptPages(place)
 
     async def absent(request: Request, error: Exception) -> Response:
         return pages.problem(request, no_page(), 404)
 
-    def refused(request: Request, refusal: Refusal) -> Response:
+    def answer_refusal(request: Request, refusal: Refusal) -> Response:
         return pages.problem(request, _REFUSALS[refusal.reason], refusal.status)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        ended = Event()
+        shutdown = Event()
         current_default_thread_limiter().total_tokens = _THREADS
         try:
             await run_in_threadpool(pages.warm_up)
             Thread(
-                target=pages.count_ahead, args=(lambda: not ended.is_set(),), daemon=True
+                target=pages.count_ahead, args=(lambda: not shutdown.is_set(),), daemon=True
             ).start()
             yield
         finally:
-            ended.set()
+            shutdown.set()
             cache.close()
-            kept.close()
+            kept_pages.close()
 
     addresses: Mapping[str, Handler] = {
         "/": pages.runs,
@@ -100,14 +100,14 @@ def make_app(
     for path, handler in addresses.items():
         safe = _safely(handler, pages, report_bug, turns)
         if handler in (pages.runs, pages.studies, pages.history, pages.compare, pages.run):
-            safe = _kept(safe, kept)
+            safe = _keep_pages(safe, kept_pages)
         routes.append(Route(path, safe, methods=["GET"]))
     app = Starlette(
         routes=routes,
         exception_handlers={404: absent},
         lifespan=lifespan,
     )
-    return Guard(app, access, refused)
+    return Guard(app, access, answer_refusal)
 
 
 def _safely(handler: Handler, pages: Pages, report_bug: ReportBug, turns: Turns) -> Handler:
@@ -129,7 +129,7 @@ def _safely(handler: Handler, pages: Pages, report_bug: ReportBug, turns: Turns)
     return endpoint
 
 
-def _kept(handler: Handler, kept: KeptPages) -> Handler:
+def _keep_pages(handler: Handler, kept_pages: KeptPages) -> Handler:
     """Return a handler whose pages are kept, for each address and language."""
 
     async def endpoint(request: Request) -> Response:
@@ -138,7 +138,7 @@ def _kept(handler: Handler, kept: KeptPages) -> Handler:
         except BadInput:
             return await handler(request)
         address = request.scope["path"], request.scope["query_string"]
-        return await kept.get((*address, code), lambda: handler(request))
+        return await kept_pages.get((*address, code), lambda: handler(request))
 
     return endpoint
 

@@ -37,7 +37,7 @@ class Offer:
         return sorted({name for names in self.runs.values() for name in names})
 
 
-def sides_of(parameters: Mapping[str, str], offered: Offer) -> tuple[str, str]:
+def sides_of(parameters: Mapping[str, str], choices: Offer) -> tuple[str, str]:
     """Return both sides: as they were written, or a run with the platform that was chosen.
 
     B is of the run of A where only its platform was chosen, and the baseline of that run where nothing was, as of
@@ -49,7 +49,7 @@ def sides_of(parameters: Mapping[str, str], offered: Offer) -> tuple[str, str]:
     if b or not has_platform:
         return a, b
     platform = parameters.get("b_platform", "").strip()[:_MOST_CHARS]
-    baseline = next(iter(offered.platforms(run)), "")
+    baseline = next(iter(choices.platforms(run)), "")
     return a, f"{run}:{platform or baseline}" if platform or baseline else ""
 
 
@@ -64,17 +64,19 @@ def offer(store: Store) -> Offer:
     names = names_of_study(store, "", _MOST_OFFERED)
     run, platform = schema.run, schema.platform
     with reading_rows(store.engine) as connection:
-        tested = (
+        platforms_query = (
             select(run.c.name.label("run"), platform.c.name)
             .join_from(run, platform)
             .where(run.c.name.in_(names), platform.c.available)
             .order_by(platform.c.is_baseline.desc(), platform.c.position)
         )
         runs: dict[str, list[str]] = {name: [] for name in names}
-        for row in fetch(connection, tested):
+        for row in fetch(connection, platforms_query):
             runs[row.run].append(row.name)
-        finished = run.c.status == "finished"
-        newest = select(run.c.name, run.c.study).where(finished).order_by(run.c.started_at.desc())
+        is_finished = run.c.status == "finished"
+        newest = (
+            select(run.c.name, run.c.study).where(is_finished).order_by(run.c.started_at.desc())
+        )
         examples: list[tuple[str, str]] = []
         for row in fetch(connection, newest.limit(1)):
             examples += _examples(connection, row, runs.get(row.name, ()))
@@ -103,5 +105,5 @@ def _examples(
 def state_of_sides(store: Store, sides: Sequence[str]) -> str:
     """Return the state of all runs that the sides name; of the last one where they name none."""
     names = {name.strip() for side in sides for name in side.partition(":")[0].split(",")}
-    known = names.intersection(store.run_names()) or {store.run_name(LAST)}
-    return " ".join(state_of(store, name) for name in sorted(known))
+    run_names = names.intersection(store.run_names()) or {store.run_name(LAST)}
+    return " ".join(state_of(store, name) for name in sorted(run_names))

@@ -37,12 +37,12 @@ class Directory:
 
 def remove_abandoned() -> list[Path]:
     """Remove what killed servers of this user left; returns it. What cannot be removed stays."""
-    removed = []
+    removed_paths = []
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         with suppress(OSError), _unheld(path):
             remove_tree(path)
-            removed.append(path)
-    return removed
+            removed_paths.append(path)
+    return removed_paths
 
 
 @contextmanager

@@ -51,7 +51,7 @@ class KeptPages:
     def __init__(self, place: str | Path) -> None:
         self._engine = make_engine(place)
         self._pages: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._making: dict[Hashable, asyncio.Task[_Kept]] = {}
+        self._tasks: dict[Hashable, asyncio.Task[_Kept]] = {}
 
     async def get(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Response]]
@@ -66,12 +66,12 @@ class KeptPages:
         if page is not None and _is_good(page, state, is_busy):
             self._pages.move_to_end(key)
             return page.copy()
-        making = self._begin(key, state, is_busy, make)
+        task = self._begin(key, state, is_busy, make)
         if is_busy and page is not None and time.monotonic() - page.at < _OLDEST_S:
-            await asyncio.wait([making], timeout=_LATE_S)
-            if not making.done():
+            await asyncio.wait([task], timeout=_LATE_S)
+            if not task.done():
                 return page.copy()
-        return (await asyncio.shield(making)).copy()
+        return (await asyncio.shield(task)).copy()
 
     def close(self) -> None:
         """End the connections."""
@@ -90,14 +90,14 @@ class KeptPages:
         make: Callable[[], Coroutine[Any, Any, Response]],
     ) -> asyncio.Task[_Kept]:
         """Return the making of a page, of one who asked before if the store is as it was then, or a run measures."""
-        known = key if is_busy else (key, state)
-        making = self._making.get(known)
-        if making is None:
-            making = self._making[known] = asyncio.create_task(self._made(key, state, make))
-            making.add_done_callback(lambda _: self._making.pop(known))
-        return making
+        task_key = key if is_busy else (key, state)
+        task = self._tasks.get(task_key)
+        if task is None:
+            task = self._tasks[task_key] = asyncio.create_task(self._make_page(key, state, make))
+            task.add_done_callback(lambda _: self._tasks.pop(task_key))
+        return task
 
-    async def _made(
+    async def _make_page(
         self, key: Hashable, state: Hashable, make: Callable[[], Coroutine[Any, Any, Response]]
     ) -> _Kept:
         at = time.monotonic()
@@ -106,7 +106,7 @@ class KeptPages:
             del self._pages[key]
         if _is_whole(page.response):
             self._pages[key] = page
-        while sum(len(kept.response.body) for kept in self._pages.values()) > MOST_BYTES:
+        while sum(len(entry.response.body) for entry in self._pages.values()) > MOST_BYTES:
             self._pages.popitem(last=False)
         return page
 

@@ -96,36 +96,35 @@ class Pages:
 
     async def runs(self, request: Request) -> Response:
         """Return the runs, a page at a time, the newest first."""
-        given = request.query_params
-        wanted = RunFilter(**{key: given.get(key, "")[:200] for key in _FILTERS})
-        number = _number(given.get("page", "1"))
+        query_params = request.query_params
+        run_filter = RunFilter(**{key: query_params.get(key, "")[:200] for key in _FILTERS})
+        number = _number(query_params.get("page", "1"))
         page, questions = Page((), 0, {}), dict[str, str]()
         if self.has_store():
-            page, questions = await self.read(lambda store: self._page(store, wanted, number))
-        _check_filter(wanted, page.names)
+            page, questions = await self.read(lambda store: self._page(store, run_filter, number))
+        _check_filter(run_filter, page.names)
         pages = max(-(-page.total // RUNS_A_PAGE), 1)
         if number > pages:
             raise NotFound(
                 f"there is no page {number} of these runs", hint=f"the last page is {pages}"
             )
-        query = {key: value for key, value in asdict(wanted).items() if value}
+        query = {key: value for key, value in asdict(run_filter).items() if value}
         code = chosen(request).code
-        unanswered = self._unanswered(page, code)
-        is_waiting = bool(unanswered) and is_measuring()  # to read figures would disturb it
-        if (
-            unanswered and not is_waiting
-        ):  # one for each request: browsers without JavaScript load this page again
-            await self.answer_of(unanswered[0], request)
-            unanswered = self._unanswered(page, code)
+        open_runs = self._unanswered(page, code)
+        is_waiting = bool(open_runs) and is_measuring()  # to read figures would disturb it
+        # one for each request: browsers without JavaScript load this page again
+        if open_runs and not is_waiting:
+            await self.answer_of(open_runs[0], request)
+            open_runs = self._unanswered(page, code)
         response = self.page(
             request,
             "runs",
             page=page,
             questions=questions,
             answers={run: self._answers.get((run, code), "") for run in page.runs},
-            unanswered=[] if is_waiting else unanswered,
+            unanswered=[] if is_waiting else open_runs,
             is_waiting=is_waiting,
-            wanted=wanted,
+            wanted=run_filter,
             number=number,
             first=(number - 1) * RUNS_A_PAGE + 1,
             last=(number - 1) * RUNS_A_PAGE + len(page.runs),
@@ -133,7 +132,7 @@ class Pages:
             address=lambda n: "/?" + urlencode({**query, "page": n}),
             is_filtered=bool(query),
         )
-        if unanswered and not is_waiting:  # the next request has more answers
+        if open_runs and not is_waiting:  # the next request has more answers
             response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -169,12 +168,14 @@ class Pages:
     async def run(self, request: Request) -> Response:
         """Return one run: live while it is measured, else its result."""
         name = request.path_params["name"]
-        state, shown = await self.read(lambda store: self._facts(store, name))
-        if shown["run"].status == "running":
+        state, facts = await self.read(lambda store: self._facts(store, name))
+        if facts["run"].status == "running":
             live = await run_in_threadpool(LiveRun, self.place, self.home, name)
-            seen = await run_in_threadpool(live.state)
-            body = await self.drawn(request, "estimates", (name, str(seen.complete_blocks)), state)
-            return self.page(request, "live", **shown, state=seen, estimates=body)
+            live_state = await run_in_threadpool(live.state)
+            body = await self.drawn(
+                request, "estimates", (name, str(live_state.complete_blocks)), state
+            )
+            return self.page(request, "live", **facts, state=live_state, estimates=body)
         words = await self.drawn(request, "words", (name,), state)
         body = words and await self.drawn(request, "result", (name,), state)
         return self.page(
@@ -183,7 +184,7 @@ class Pages:
             status=202 if body is None else 200,
             body=body or words or Markup(""),
             is_ready=body is not None,
-            **shown,
+            **facts,
         )
 
     async def report(self, request: Request) -> Response:
@@ -216,21 +217,24 @@ class Pages:
 
     async def compare(self, request: Request) -> Response:
         """Return two runs, or platforms of runs, compared."""
-        offered = await self.read(offer) if self.has_store() else Offer()
-        sides = sides_of(request.query_params, offered)
-        shown: dict[str, Any] = {"sides": dict(zip(SIDES, sides, strict=True)), "offered": offered}
+        offer_of_store = await self.read(offer) if self.has_store() else Offer()
+        sides = sides_of(request.query_params, offer_of_store)
+        values: dict[str, Any] = {
+            "sides": dict(zip(SIDES, sides, strict=True)),
+            "offered": offer_of_store,
+        }
         if not all(sides):
-            return self.page(request, "compare", body=Markup(""), is_ready=True, **shown)
+            return self.page(request, "compare", body=Markup(""), is_ready=True, **values)
         state = await self.read(lambda store: state_of_sides(store, sides))
-        return await self.prepared_page(request, "compare", "compare", sides, state, **shown)
+        return await self.prepared_page(request, "compare", "compare", sides, state, **values)
 
     async def history(self, request: Request) -> Response:
         """Return a study over its runs."""
         study = request.path_params["study"]
-        stored, state = await self.read(
+        lines, state = await self.read(
             lambda store: (studies(store), state_of_study(store, study)),
         )
-        by_name = {line.name: line for line in stored}
+        by_name = {line.name: line for line in lines}
         if study not in by_name:
             raise NotFound(
                 f"no run of a study {study!r} is stored",
@@ -332,15 +336,17 @@ class Pages:
                 status,
             )
 
-    def _page(self, store: Store, wanted: RunFilter, number: int) -> tuple[Page, dict[str, str]]:
+    def _page(
+        self, store: Store, run_filter: RunFilter, number: int
+    ) -> tuple[Page, dict[str, str]]:
         """Return (runs of a page, the question of each)."""
-        page = self._listing.page(store, wanted, number, RUNS_A_PAGE)
+        page = self._listing.page(store, run_filter, number, RUNS_A_PAGE)
         return page, questions_of(store, [run.name for run in page.runs])
 
     def _unanswered(self, page: Page, code: str) -> list[RunSummary]:
         """Return the runs that have ended, and whose answer was not read yet."""
-        ended = (run for run in page.runs if run.status != "running")
-        return [run for run in ended if (run, code) not in self._answers]
+        ended_runs = (run for run in page.runs if run.status != "running")
+        return [run for run in ended_runs if (run, code) not in self._answers]
 
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
         """Return (state of a run, facts for its page).
@@ -369,10 +375,12 @@ def chosen(request: Request) -> Language:
     cookie = request.cookies.get(_COOKIE, "").lower()
     if cookie in known_codes:
         return language(known_codes[cookie])
-    for wanted in request.headers.get("accept-language", "")[:200].split(","):
-        code = wanted.partition(";")[0].strip().lower()
-        for known, name in known_codes.items():
-            if code and (code == known or code.partition("-")[0] == known.partition("-")[0]):
+    for requested_language in request.headers.get("accept-language", "")[:200].split(","):
+        code = requested_language.partition(";")[0].strip().lower()
+        for language_code, name in known_codes.items():
+            if code and (
+                code == language_code or code.partition("-")[0] == language_code.partition("-")[0]
+            ):
                 return language(name)
     return language("en")
 
@@ -403,17 +411,19 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None:
+def _check_filter(run_filter: RunFilter, names: Mapping[str, Sequence[str]]) -> None:
     """Raise NotFound for a study, platform, status or tag that no run has."""
-    known = {**names, "status": STATUSES}
-    for key, given in asdict(wanted).items():
-        if given and key in names and given not in known[key]:
-            near = (
-                get_close_matches(given, known[key], n=3, cutoff=0.5) or known[key][:_NAMES_HINTED]
+    known_values = {**names, "status": STATUSES}
+    for key, value in asdict(run_filter).items():
+        if value and key in names and value not in known_values[key]:
+            suggestions = (
+                get_close_matches(value, known_values[key], n=3, cutoff=0.5)
+                or known_values[key][:_NAMES_HINTED]
             )
-            what = f"{key} {given!r}"
+            what = f"{key} {value!r}"
             raise NotFound(
-                f"no run has the {what}", hint=f"there are: {', '.join(near)}" if near else ""
+                f"no run has the {what}",
+                hint=f"there are: {', '.join(suggestions)}" if suggestions else "",
             )
 
 

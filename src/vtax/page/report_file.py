@@ -36,9 +36,9 @@ def report_policy(text: str) -> str:
     own, without cookies, which loads from nowhere and connects to nothing.
     """
     scripts = [
-        found["text"]
-        for found in _SCRIPT.finditer(text)
-        if "application/json" not in found["attributes"]
+        match["text"]
+        for match in _SCRIPT.finditer(text)
+        if "application/json" not in match["attributes"]
     ]
     hashes = " ".join(map(hash_of, scripts)) or "'none'"
     return (

@@ -67,15 +67,14 @@ class ResultCache:
                 entry = self._begin(task, state, entry)
         self._entries.move_to_end(task)
         if not entry.future.done():
-            waiting = asyncio.wrap_future(entry.future)
-            waiting.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # it is read below
-            await asyncio.wait([waiting], timeout=wait_s)
+            waiter = asyncio.wrap_future(entry.future)
+            # it is read below
+            waiter.add_done_callback(lambda future: future.cancelled() or future.exception())
+            await asyncio.wait([waiter], timeout=wait_s)
         if not entry.future.done():
             return None
         try:
-            made = entry.future.result()
+            result = entry.future.result()
         except (BrokenProcessPool, CancelledError):
             self._forget(task, entry)
             self._pool = None if self._pool is entry.pool else self._pool
@@ -86,12 +85,12 @@ class ResultCache:
         except BaseException:
             self._forget(task, entry)
             raise
-        if made.is_declined:
+        if result.is_declined:
             self._forget(task, entry)
             return None
-        if made.error is not None:
+        if result.error is not None:
             self._forget(task, entry)  # what failed may succeed the next time, with the same state
-            raise made.error
+            raise result.error
         return entry.path
 
     def _forget(self, task: Task, entry: _Entry) -> None:
@@ -124,9 +123,9 @@ class ResultCache:
             )
         return self._pool
 
-    def _measured(self, done: Future[Made], pool: ProcessPoolExecutor) -> None:
+    def _note_full_worker(self, future: Future[Made], pool: ProcessPoolExecutor) -> None:
         """Note a worker that holds too much; called in a thread of the pool's."""
-        if not done.cancelled() and not done.exception() and done.result().is_full:
+        if not future.cancelled() and not future.exception() and future.result().is_full:
             self._large = pool
 
     def _begin(self, task: Task, state: str, old: _Entry | None) -> _Entry:
@@ -137,7 +136,7 @@ class ResultCache:
         future = pool.submit(work, task, path, is_measuring())
         entry = self._entries[task] = _Entry(state, path, future, pool)
         future.add_done_callback(lambda _: setattr(entry, "made", time.monotonic()))
-        future.add_done_callback(lambda done: self._measured(done, pool))
+        future.add_done_callback(lambda done: self._note_full_worker(done, pool))
         if old is not None:
             _drop(old.path)
         while len(self._entries) > _KEPT:

@@ -110,10 +110,10 @@ class Connection(H11Protocol):
 
     def _replace(self, others: list[Connection]) -> None:
         """Drop the one that has waited longest: for a header, else for the reader of an answer, else this one."""
-        waiting = [other for other in others if not other.is_answering]
-        if not waiting:
-            waiting = [other for other in others if other.unread]
-        min(waiting, key=_waiting_since, default=self).drop()
+        idle = [other for other in others if not other.is_answering]
+        if not idle:
+            idle = [other for other in others if other.unread]
+        min(idle, key=_waiting_since, default=self).drop()
 
     @property
     def address(self) -> str:
@@ -220,6 +220,6 @@ def _room() -> int:
 def _raise_descriptors() -> None:
     """Raise the soft limit of descriptors as far as the hard one allows and connections need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard < 0 else min(_DESCRIPTORS, hard)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft_wanted = _DESCRIPTORS if hard < 0 else min(_DESCRIPTORS, hard)
+    if 0 <= soft < soft_wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_wanted, hard))

@@ -29,16 +29,16 @@ _SILENCE_S = (
 class _Stream(StreamingResponse):
     """A stream of events. closed: called once when it has ended, also where it never began."""
 
-    def __init__(self, events: AsyncIterator[str], closed: Callable[[], None]) -> None:
+    def __init__(self, events: AsyncIterator[str], on_close: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._closed = closed
+        self._on_close = on_close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._closed()
+            self._on_close()
 
 
 class Streams:
@@ -63,39 +63,37 @@ class Streams:
         except BaseException:
             self._open -= 1
             raise
-        return _Stream(self._events(request, live), self._closed)
+        return _Stream(self._events(request, live), self._note_end)
 
-    def _closed(self) -> None:
+    def _note_end(self) -> None:
         self._open -= 1
 
     async def _events(self, request: Request, live: LiveRun) -> AsyncIterator[str]:
         try:
             change: tuple[object, ...] | None = None
-            requested, shown, found, sent = -1, -1, "", time.monotonic()
+            requested_blocks, shown_blocks, store_state, sent_s = -1, -1, "", time.monotonic()
             while True:
                 state = await run_in_threadpool(live.state)
                 if state.change != change:
-                    change, sent = state.change, time.monotonic()
+                    change, sent_s = state.change, time.monotonic()
                     yield _event(
                         "state", self._pages.drawn_template(request, "now.html.j2", state=state)
                     )
                 if not state.is_running:
                     yield _event("end", state.status)
                     return
-                if (blocks := state.complete_blocks) != requested:
-                    requested, found = (
-                        blocks,
-                        await self._pages.read(lambda store: state_of(store, live.name)),
-                    )
-                if blocks != shown:
+                blocks = state.complete_blocks
+                if blocks != requested_blocks:
+                    requested_blocks = blocks
+                    store_state = await self._pages.read(lambda store: state_of(store, live.name))
+                if blocks != shown_blocks:
                     names = (live.name, str(blocks))
-                    if (
-                        body := await self._pages.drawn(request, "estimates", names, found)
-                    ) is not None:
-                        shown = blocks
+                    body = await self._pages.drawn(request, "estimates", names, store_state)
+                    if body is not None:
+                        shown_blocks = blocks
                         yield _event("estimates", body)
-                if time.monotonic() - sent > _SILENCE_S:
-                    sent = time.monotonic()
+                if time.monotonic() - sent_s > _SILENCE_S:
+                    sent_s = time.monotonic()
                     yield ": the run goes on\n\n"
                 await asyncio.sleep(_PAUSE_S)
         except VtaxError:  # the store is gone, or cannot be read: the page, loaded again, says why

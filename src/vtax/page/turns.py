@@ -13,9 +13,9 @@ from types import TracebackType
 class Turns:
     """A context of which so many are entered at once."""
 
-    def __init__(self, most: int) -> None:
-        self._free = most
-        self._waiting: list[asyncio.Future[None]] = []
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._queue: list[asyncio.Future[None]] = []
 
     async def __aenter__(self) -> None:
         """Wait for a turn."""
@@ -23,7 +23,7 @@ class Turns:
             self._free -= 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._queue.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -41,8 +41,8 @@ class Turns:
         self._give()
 
     def _give(self) -> None:
-        while self._waiting:
-            turn = self._waiting.pop()
+        while self._queue:
+            turn = self._queue.pop()
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -127,17 +127,17 @@ def _answer(store: Store, task: Task) -> str:
     from vtax.report.chapters import answer
 
     analysis = analyse(store, task.names[0])
-    return _drawn(doc.Document("", answer(analysis), colours=analysis.colours), task)
+    return _draw_html(doc.Document("", answer(analysis), colours=analysis.colours), task)
 
 
 def _words(store: Store, task: Task) -> str:
     """Return the open chapters of the report of a run, without their figures, which take seconds to draw."""
-    return _drawn(doc.without_figures(_open_chapters(store, task)), task, with_lead=True)
+    return _draw_html(doc.without_figures(_open_chapters(store, task)), task, with_lead=True)
 
 
 def _result(store: Store, task: Task) -> str:
     """Return the open chapters of the report of a run."""
-    return _drawn(_open_chapters(store, task), task, with_lead=True)
+    return _draw_html(_open_chapters(store, task), task, with_lead=True)
 
 
 def _open_chapters(store: Store, task: Task) -> doc.Document:
@@ -156,17 +156,17 @@ def _estimates(store: Store, task: Task) -> str:
     name, blocks = task.names
     analysis = analyse(store, name)
     key = analysis.identity or name
-    known = _WIDTHS.pop(key, [])  # and in again, as the newest
-    if not known or known[-1][0] != blocks:
-        known = [*known[-1:], (blocks, widths(analysis))]
-    _WIDTHS[key] = known
+    widths_by_blocks = _WIDTHS.pop(key, [])  # and in again, as the newest
+    if not widths_by_blocks or widths_by_blocks[-1][0] != blocks:
+        widths_by_blocks = [*widths_by_blocks[-1:], (blocks, widths(analysis))]
+    _WIDTHS[key] = widths_by_blocks
     if len(_WIDTHS) > _MOST_LIVE_RUNS:
         del _WIDTHS[next(iter(_WIDTHS))]
-    before = known[-2][1] if len(known) > 1 else {}
+    before = widths_by_blocks[-2][1] if len(widths_by_blocks) > 1 else {}
     parts = list(overview(analysis))
     if (table := estimates(analysis, before)) is not None:
         parts.append(doc.Titled(msg("Width of the intervals"), (table,)))
-    return _drawn(doc.Document("", tuple(parts), colours=analysis.colours), task)
+    return _draw_html(doc.Document("", tuple(parts), colours=analysis.colours), task)
 
 
 def _compare(store: Store, task: Task) -> str:
@@ -178,7 +178,7 @@ def _compare(store: Store, task: Task) -> str:
     document = document_of(contrast(store, *task.names))
     if document.nothing != "":
         raise VtaxError("there is nothing to compare", where=english(document.nothing))
-    return _drawn(document, task)
+    return _draw_html(document, task)
 
 
 def _history(store: Store, task: Task) -> str:
@@ -190,7 +190,7 @@ def _history(store: Store, task: Task) -> str:
     document = document_of(history(store, task.names[0]))
     if document.nothing != "":
         raise VtaxError("there is nothing to show", where=english(document.nothing))
-    return _drawn(document, task, with_lead=True)
+    return _draw_html(document, task, with_lead=True)
 
 
 def _report(store: Store, task: Task) -> str:
@@ -215,7 +215,7 @@ KINDS: Mapping[str, Callable[[Store, Task], str]] = {
 }
 
 
-def _drawn(document: doc.Document, task: Task, *, with_lead: bool = False) -> str:
+def _draw_html(document: doc.Document, task: Task, *, with_lead: bool = False) -> str:
     from vtax.report.renderers.html import Fragments
     from vtax.report.renderers.language import language
 
@@ -231,7 +231,7 @@ def _download(store: Store, task: Task, path: Path) -> None:
     from vtax.report.renderers.language import language
     from vtax.store.exporting import export_run
 
-    name, chosen = task.names[0], language(task.language)
+    name, words = task.names[0], language(task.language)
     if task.kind == "bundle":
         export_run(store.engine, store.open_run(name), path)
     elif task.kind == "benchfmt":
@@ -239,6 +239,6 @@ def _download(store: Store, task: Task, path: Path) -> None:
     elif task.kind == "bmf":
         path.write_text(bmf.text(source_of(store, name).analysis), encoding="utf-8")
     elif task.kind == "ro-crate":
-        ro_crate.write(store, name, path, language=chosen)
+        ro_crate.write(store, name, path, language=words)
     else:
-        write(store, name, task.kind, path, language=chosen)
+        write(store, name, task.kind, path, language=words)

@@ -28,17 +28,17 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     targets = {process.stdout.fileno(): 1, process.stderr.fileno(): 2}
-    left = dict.fromkeys(targets, most_bytes)
-    while left:
-        for source in select.select([*left], [], [])[0]:
-            piece = os.read(source, min(left[source], _PIECE_BYTES))
-            left[source] -= len(piece)
+    remaining_bytes = dict.fromkeys(targets, most_bytes)
+    while remaining_bytes:
+        for source in select.select([*remaining_bytes], [], [])[0]:
+            piece = os.read(source, min(remaining_bytes[source], _PIECE_BYTES))
+            remaining_bytes[source] -= len(piece)
             _write(targets[source], piece)
             if not piece:
-                del left[source]
-            elif not left[source]:
+                del remaining_bytes[source]
+            elif not remaining_bytes[source]:
                 process.terminate()
-                left.clear()
+                remaining_bytes.clear()
                 break
     return _status(process)
 
