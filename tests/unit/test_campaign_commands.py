@@ -278,7 +278,7 @@ def test_a_terminal_shows_a_line_a_host_and_counts_those_without_room(
     controls.look()
     monkeypatch.setenv("LINES", "5")
     monkeypatch.setenv("COLUMNS", "60")
-    lines = HostLines(controls)._drawn([*controls.hosts.values()])
+    lines = HostLines(controls)._format_lines([*controls.hosts.values()])
     assert lines[0].startswith("h05  unreachable  session 1")
     assert lines[1].startswith("h00  running      session 1  block 1/3")
     assert lines[-1] == "(3 hosts more)"

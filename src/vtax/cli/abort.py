@@ -34,8 +34,8 @@ def command(run_name: str) -> None:
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
     name, process = measuring_process(home)
-    stopped = process is not None and name == run.name
-    if process is not None and stopped:
+    is_measuring = process is not None and name == run.name
+    if process is not None and is_measuring:
         _stop(process, run.name)
     with (
         suppress(BadInput),
@@ -43,7 +43,7 @@ def command(run_name: str) -> None:
     ):  # another command may hold it
         close_orphans(home)
     run = Store.existing(home.store_url).open_run(run.name)
-    if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
+    if run.status in ("running", "paused") or (is_measuring and run.status == "interrupted"):
         run.finish("interrupted", "ended by vtax abort", time.time())
     say(f"{run.name} is ended; what was measured is kept")
 

@@ -69,8 +69,8 @@ def command(
     """
     total_s = budget_s(budget) or 0.0
     study = None if load_of is not None else _STUDY
-    shared = {"study": study, "load_of": load_of, **options}
-    ladder = RunOptions(budget=f"{total_s * _OF_LADDER:g}s", only_plan=only_plan, **shared)
+    common_options = {"study": study, "load_of": load_of, **options}
+    ladder = RunOptions(budget=f"{total_s * _OF_LADDER:g}s", only_plan=only_plan, **common_options)
     if only_plan:
         print_plan(replace(ladder, as_json=as_json))
         return
@@ -80,16 +80,16 @@ def command(
         conclude(run, store, as_json=False)
     orders = ""
     labels_of = largest(ladders(source_of(store, run).analysis))
-    chosen = orders_of(shared["ladder"], list(labels_of))
-    if chosen.is_measurable:
-        names = tuple(labels_of)[: len(chosen.mechanisms)]
-        shared |= {"largest": names, "budget": f"{total_s * (1 - _OF_LADDER):g}s"}
+    orders_in_ladder = orders_of(common_options["ladder"], list(labels_of))
+    if orders_in_ladder.is_measurable:
+        names = tuple(labels_of)[: len(orders_in_ladder.mechanisms)]
+        common_options |= {"largest": names, "budget": f"{total_s * (1 - _OF_LADDER):g}s"}
         if load_of is None:
             labels = chain.from_iterable(labels_of[name] for name in names)
-            shared["benchmarks"] = tuple(dict.fromkeys(labels))
-        orders = _measure_orders(RunOptions(**shared))
+            common_options["benchmarks"] = tuple(dict.fromkeys(labels))
+        orders = _measure_orders(RunOptions(**common_options))
     else:
-        notify(f"nothing can be measured in both orders: {chosen}")
+        notify(f"nothing can be measured in both orders: {orders_in_ladder}")
     if as_json:
         results = [plain(exported_whole(source_of(store, name))) for name in (run, orders) if name]
         print_json({**results[0], "both_orders": results[1] if orders else None})

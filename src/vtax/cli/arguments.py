@@ -14,14 +14,14 @@ _SHARE_HINT = "write a percentage such as 5%, or a share such as 0.05"
 
 
 def listed(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the entries of a repeatable option as `split_at_commas` does, each once."""
-    return tuple(dict.fromkeys(split_at_commas(context, parameter, given)))
+    return tuple(dict.fromkeys(split_at_commas(context, parameter, texts)))
 
 
 def split_at_commas(
-    _: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    _: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the entries of a repeatable option, each of which may be several between commas.
 
@@ -29,7 +29,7 @@ def split_at_commas(
     that names nothing.
     """
     entries: list[str] = []
-    for text in given:
+    for text in texts:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if not parts:
             raise BadInput(

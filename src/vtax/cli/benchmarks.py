@@ -26,21 +26,21 @@ def command(name: str | None, as_json: bool) -> None:
 
     NAME may be a study file (TOML): then the programs that it declares are printed.
     """
-    chosen = _chosen(name) if name else list(benchmarks().values())
+    benchmarks_shown = _find_benchmarks(name) if name else list(benchmarks().values())
     if as_json:
-        print_json([_describe(benchmark) for benchmark in chosen])
+        print_json([_describe(benchmark) for benchmark in benchmarks_shown])
     elif name:
-        for benchmark in chosen:
+        for benchmark in benchmarks_shown:
             _explain(benchmark)
     else:
         rows = []
-        for benchmark in chosen:
+        for benchmark in benchmarks_shown:
             metrics = ", ".join(metric.name for metric in benchmark.metrics)
             rows.append((benchmark.name, translate(benchmark.title), metrics))
         print_table(("benchmark", "description", "metrics"), sorted(rows))
 
 
-def _chosen(name: str) -> Sequence[Benchmark]:
+def _find_benchmarks(name: str) -> Sequence[Benchmark]:
     """Return the benchmark of a name, or the programs of a study file. Raises BadInput."""
     if not name.endswith(".toml"):
         return [get(name)]

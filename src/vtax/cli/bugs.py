@@ -35,7 +35,7 @@ def report(error: BaseException) -> VtaxError:
     """Write a bug report and return the error to print. Never fails."""
     what = f"a bug in vtax: {type(error).__name__}: {_message(error)}"
     try:
-        path = _written(_text(error))
+        path = _write_report(_text(error))
     except Exception as problem:  # a failure here must not hide the bug
         return VtaxError(f"{what} (the bug report could not be written: {type(problem).__name__})")
     return VtaxError(
@@ -76,7 +76,7 @@ def _text(error: BaseException) -> str:
     return escaped(text)
 
 
-def _written(text: str) -> Path:
+def _write_report(text: str) -> Path:
     """Return a new file in the home if it is writable, else in the directory for temporary files. Raises OSError."""
     for directory in (_bug_directory(), None):
         with suppress(OSError):
@@ -95,11 +95,11 @@ def _bug_directory() -> Path | None:
         directory = Home.from_environment().root / "bugs"
         with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
-        found = directory.lstat()
+        status = directory.lstat()
         if (
-            stat.S_ISDIR(found.st_mode)
-            and found.st_uid == os.geteuid()
-            and not found.st_mode & 0o022
+            stat.S_ISDIR(status.st_mode)
+            and status.st_uid == os.geteuid()
+            and not status.st_mode & 0o022
         ):
             return directory
     return None

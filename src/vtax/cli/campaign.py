@@ -99,22 +99,22 @@ def new(
     from vtax.study.refusals import validated
 
     hosts = read_inventory(inventory) if inventory else []
-    given = {
+    values = {
         "inventory": str(inventory.absolute()) if inventory else "",
         "blocks": blocks or 0,
         **options,
     }
-    wanted = validated(Wanted, given, hint=HINT)
+    request = validated(Wanted, values, hint=HINT)
     source = Path(study)
     name = campaign_name(study_called(source))
     target = output or Path(name)
-    with new_directory(target) as made:
+    with new_directory(target) as new_campaign:
         if is_pack(source):
-            shutil.copyfile(source, made / PACK)
+            shutil.copyfile(source, new_campaign / PACK)
         else:
-            _write_pack(study, wanted, made / PACK)
-        fill(made, name, wanted)
-        give_to_caller(made)
+            _write_pack(study, request, new_campaign / PACK)
+        fill(new_campaign, name, request)
+        give_to_caller(new_campaign)
     if hosts:
         say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign run {target}")
     else:
@@ -132,7 +132,7 @@ def go(directory: Path, retry: bool) -> None:
     """
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as controls:
+    with controller(_open_campaign(directory), notify) as controls:
         controls.look()
         with _loader(controls.campaign) as loader:
             controls.collect(loader)
@@ -167,16 +167,16 @@ def run(context: click.Context, directory: Path, retry: bool) -> None:
     from vtax.cli.campaign_hosts import HostLines
 
     pace = Pace()
-    with controller(_opened(directory), _ignore, rest_s=pace.rest_s) as controls:
+    with controller(_open_campaign(directory), _ignore, rest_s=pace.rest_s) as controls:
         with _loader(controls.campaign) as loader, closing(HostLines(controls)) as lines:
             try:
                 why = follow(controls, loader, pace, lines.show, retry=retry)
             except RunInterrupted as request:
                 raise _interrupted(request, controls) from None
-            finished = len(loader.noted())
+            finished_sessions = len(loader.noted())
         hosts = [*controls.hosts.values()]
         notify_missing(controls)
-    if finished > 1:
+    if finished_sessions > 1:
         context.invoke(report, directory=directory)
     _print_counts(hosts)
     missing = [host.name for host in hosts if not host.skip and host.state != "collected"]
@@ -191,7 +191,7 @@ def run(context: click.Context, directory: Path, retry: bool) -> None:
 @json_option
 def status(directory: Path, as_json: bool) -> None:
     """Print what is known about every host: state, session, block, reason. It connects to no host."""
-    campaign = _opened(directory)
+    campaign = _open_campaign(directory)
     hosts = campaign.hosts()
     if as_json:
         print_json(
@@ -225,7 +225,7 @@ def collect(directory: Path) -> None:
     once."""
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as controls:
+    with controller(_open_campaign(directory), notify) as controls:
         controls.look()
         with _loader(controls.campaign) as loader:
             collected = controls.collect(loader)
@@ -244,16 +244,16 @@ def abort(directory: Path) -> None:
     """Stop the runs on the hosts that answer, launch nothing more, and load what was measured."""
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify, aborts=True) as controls:
+    with controller(_open_campaign(directory), notify, aborts=True) as controls:
         controls.stop()
         with _loader(controls.campaign) as loader:
             controls.collect(loader)
         _print_counts(controls.hosts.values())
-    running = sum(host.running is not None for host in controls.campaign.hosts())
-    if running:
+    running_hosts = sum(host.running is not None for host in controls.campaign.hosts())
+    if running_hosts:
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
         raise VtaxError(
-            f"{running} hosts may measure still", where=str(controls.campaign.root), hint=hint
+            f"{running_hosts} hosts may measure still", where=str(controls.campaign.root), hint=hint
         )
 
 
@@ -266,7 +266,7 @@ def clean(directory: Path) -> None:
     """
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as controls:
+    with controller(_open_campaign(directory), notify) as controls:
         outcomes = controls.clean()
     print_table(
         ("host", "removed", "reason"),
@@ -291,7 +291,7 @@ def pack(directory: Path, output: Path) -> None:
     """Write a directory with the pack and run-here.sh, which measures on the host that it is started on."""
     from vtax.campaign.by_hand import SCRIPT, slurm_line, write_directory
 
-    write_directory(_opened(directory), output)
+    write_directory(_open_campaign(directory), output)
     say(f"on each host: sudo {output / SCRIPT}")
     click.echo(slurm_line(output))
 
@@ -303,20 +303,20 @@ def load(directory: Path, bundles: Path) -> None:
     """Load every bundle below BUNDLES into the store, once, for the campaign in DIR."""
     from vtax.campaign.by_hand import load_directory
 
-    campaign = _opened(directory)
-    rows, loaded, refused = [], 0, 0
+    campaign = _open_campaign(directory)
+    rows, loaded_count, refused_count = [], 0, 0
     try:
         with campaign.lock(), _loader(campaign) as loader:
             for bundle in load_directory(campaign, bundles, loader):
                 rows.append((bundle.file, bundle.host, bundle.run, bundle.reason))
-                loaded += bundle.is_new
-                refused += bool(bundle.reason)
+                loaded_count += bundle.is_new
+                refused_count += bool(bundle.reason)
     finally:
         if rows:
             print_table(("bundle", "host", "run", "reason"), rows)
-            say(f"bundles loaded: {loaded}")
-    if refused:
-        raise BadInput(f"bundles not loaded: {refused}", where=str(bundles))
+            say(f"bundles loaded: {loaded_count}")
+    if refused_count:
+        raise BadInput(f"bundles not loaded: {refused_count}", where=str(bundles))
 
 
 @command.command("roles", short_help="Print SQL for roles of a PostgreSQL store.")
@@ -331,13 +331,13 @@ def roles() -> None:
         click.echo(statement)
 
 
-def _opened(directory: Path) -> Campaign:
+def _open_campaign(directory: Path) -> Campaign:
     from vtax.campaign.making import open_campaign
 
     return open_campaign(directory)
 
 
-def _write_pack(study: str, wanted: Wanted, target: Path) -> None:
+def _write_pack(study: str, request: Wanted, target: Path) -> None:
     from vtax.campaign.making import check_study
     from vtax.campaign.pack import write_pack
     from vtax.campaign.wheelhouse import PYTHONS
@@ -347,11 +347,11 @@ def _write_pack(study: str, wanted: Wanted, target: Path) -> None:
     from vtax.study.load import load_smaller
 
     need_root("exporting an image")
-    loaded = load_study(study)
-    check_study(load_smaller(study, wanted.scale, wanted.blocks), wanted)
-    image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
+    loaded_study = load_study(study)
+    check_study(load_smaller(study, request.scale, request.blocks), request)
+    image = built_image(Home.from_environment(), recipe_for(loaded_study), loaded_study.source)
     with measuring_lock("vtax campaign new"):
-        write_pack(Path(loaded.source), image, target, PYTHONS, notify)
+        write_pack(Path(loaded_study.source), image, target, PYTHONS, notify)
 
 
 @contextmanager
@@ -370,10 +370,10 @@ def _ignore(line: str) -> None:
 
 def _interrupted(request: RunInterrupted, controls: Controller) -> RunInterrupted:
     """Return a request to stop that says what goes on without this command."""
-    running = sum(host.running is not None for host in controls.hosts.values())
+    running_hosts = sum(host.running is not None for host in controls.hosts.values())
     hint = f"vtax campaign run {controls.campaign.root} takes up again"
-    if running:
-        measuring = format_count(running, "host")
+    if running_hosts:
+        measuring = format_count(running_hosts, "host")
         hint = f"{measuring} measure on; {hint}, and vtax campaign abort stops them"
     return RunInterrupted(request.what, signal=request.signal, hint=hint)
 
@@ -386,11 +386,13 @@ def _print_counts(hosts: Any) -> None:
 def _row(host: CampaignHost) -> tuple[str, ...]:
     """Return the cells of a host."""
     session = host.running or (host.sessions[-1] if host.sessions else None)
-    reason, kept = str(host.reason), ", ".join(host.kept)
+    reason, kept_text = str(host.reason), ", ".join(host.kept)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, translate(host.state), "", "", "", "", at, kept, reason
-    block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
+        return host.name, translate(host.state), "", "", "", "", at, kept_text, reason
+    block = "/".join(
+        str(position) for position in (session.block, session.blocks) if position is not None
+    )
     number = str(session.number) if session.number else translate("canary")
     return (
         host.name,
@@ -400,7 +402,7 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
         str(session.done_trials),
         str(session.failed_trials),
         at,
-        kept,
+        kept_text,
         reason,
     )
 

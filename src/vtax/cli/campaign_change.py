@@ -64,47 +64,47 @@ def command(
         if what:
             names = [name for name in map(str.strip, hosts.split(",")) if name]
             change = plan_change(campaign, what, names, seed)
-            drawn = f"drawn by seed {change.seed}" if change.seed is not None else "named"
+            how_chosen = f"drawn by seed {change.seed}" if change.seed is not None else "named"
             notify(
-                f"hosts that change first, {drawn}: {len(change.first)}; once they have: vtax campaign change --now"
+                f"hosts that change first, {how_chosen}: {len(change.first)}; once they have: vtax campaign change --now"
             )
         elif is_done or is_rest:
             change = record_change(
                 campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest
             )
         else:
-            found = change_of(campaign)
-            if found is None:
+            planned_change = change_of(campaign)
+            if planned_change is None:
                 raise BadInput(
                     "the campaign plans no change",
                     hint="vtax campaign change --what kernel plans one",
                 )
-            change = found
+            change = planned_change
     for name in change.first:
         say(name)
 
 
-def notify_missing(found: Controller) -> None:
+def notify_missing(controls: Controller) -> None:
     """Say what the change that a campaign plans lacks, if it plans one. Raises BadInput for a wrong table."""
     from vtax.campaign.change import change_of, missing_sessions
 
-    change = change_of(found.campaign)
+    change = change_of(controls.campaign)
     if change is None:
         return
-    hosts = [host for host in found.hosts.values() if not host.skip]
-    missing = missing_sessions(change, hosts, found.settings)
-    what, lacking = change.what, len(missing.hosts)
-    waiting = f"the change of {what} waits: {lacking} of {format_count(len(hosts), 'host')} without a session"
-    if lacking and change.when is None:
-        notify(f"{waiting} before it")
+    hosts = [host for host in controls.hosts.values() if not host.skip]
+    missing = missing_sessions(change, hosts, controls.settings)
+    what, missing_count = change.what, len(missing.hosts)
+    waiting_text = f"the change of {what} waits: {missing_count} of {format_count(len(hosts), 'host')} without a session"
+    if missing_count and change.when is None:
+        notify(f"{waiting_text} before it")
     elif change.when is None:
         notify(
             f"the change of {what} is due: vtax campaign change lists its hosts; once they have: change --now"
         )
-    elif lacking:
-        notify(f"{waiting} after it")
+    elif missing_count:
+        notify(f"{waiting_text} after it")
     else:
         notify(f"the change of {what} has sessions before and after it: vtax campaign report")
-    if missing.spent and not (lacking and change.when is None):
-        spent = format_count(len(missing.spent), "host")
-        notify(f"{spent} without a session left: raise `sessions` in campaign.toml")
+    if missing.spent and not (missing_count and change.when is None):
+        spent_hosts = format_count(len(missing.spent), "host")
+        notify(f"{spent_hosts} without a session left: raise `sessions` in campaign.toml")

@@ -38,7 +38,7 @@ class HostLines:
         """Show the hosts as they are now."""
         hosts = [host for host in self._controls.hosts.values() if not host.is_skipped]
         if self._terminal:
-            self._terminal.status_line("\n".join(self._drawn(hosts)))
+            self._terminal.status_line("\n".join(self._format_lines(hosts)))
             return
         for host in hosts:
             cells = self._cells(host)
@@ -47,13 +47,13 @@ class HostLines:
                 self._seen[host.name] = key
                 notify(", ".join(filter(None, cells)))
 
-    def _drawn(self, hosts: list[CampaignHost]) -> list[str]:
+    def _format_lines(self, hosts: list[CampaignHost]) -> list[str]:
         """Return a line for as many hosts as there is room for, and one for the others."""
         columns, rows = shutil.get_terminal_size()
         room = max(rows - 2, 1)
-        left_out = 0
+        hidden_count = 0
         if len(hosts) > room:
-            left_out = len(hosts) - room
+            hidden_count = len(hosts) - room
             hosts = sorted(hosts, key=_order)[:room]
         cells = [self._cells(host) for host in hosts]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -61,32 +61,32 @@ class HostLines:
         for row in cells:
             padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
             lines.append("  ".join(padded).rstrip()[: columns - 1])
-        if left_out:
-            lines.append(f"({format_count(left_out, 'host')} more)")
+        if hidden_count:
+            lines.append(f"({format_count(hidden_count, 'host')} more)")
         return lines
 
     def _cells(self, host: CampaignHost) -> tuple[str, ...]:
         """Return name, state, session, block, time left, and what went wrong last."""
         session = host.running or (host.sessions[-1] if host.sessions else None)
-        number = block = left = failure = ""
+        number = block = time_left = failure = ""
         if session is not None:
             number = f"session {session.number}" if session.number else translate("canary")
             failure = session.last_failure
         if session is not None and host.running:
             places = [str(place) for place in (session.block, session.blocks) if place is not None]
             block = f"block {'/'.join(places)}" if places else ""
-            left = self._left(host)
-        wrong = str(host.reason) or failure
+            time_left = self._time_left(host)
+        problem = str(host.reason) or failure
         return (
             one_line(host.name, 40),
             translate(host.state),
             number,
             block,
-            left,
-            one_line(wrong),
+            time_left,
+            one_line(problem),
         )
 
-    def _left(self, host: CampaignHost) -> str:
+    def _time_left(self, host: CampaignHost) -> str:
         """Return the time left by what a host said last, less the time since then."""
         if host.running is None or host.running.left_s is None or host.at is None:
             return ""

@@ -26,8 +26,8 @@ def conditions_of(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> FleetConditions | None:
     """Return what the conditions of --fail-if say; None without one. Raises BadInput. A callback of click."""
-    asked = [part.strip() for text in texts for part in text.split(",")]
-    others = tuple(text for text in asked if text != ODD_HOSTS)
+    words = [part.strip() for text in texts for part in text.split(",")]
+    others = tuple(text for text in words if text != ODD_HOSTS)
     try:
         margins = margins_of(context, parameter, others)
     except BadInput as error:
@@ -36,7 +36,7 @@ def conditions_of(
         ) from None
     if not texts:
         return None
-    return FleetConditions(margins or {}, ODD_HOSTS in asked)
+    return FleetConditions(margins or {}, ODD_HOSTS in words)
 
 
 @click.command("report", cls=ConditionCommand, short_help="Print the result over all hosts.")
@@ -100,7 +100,7 @@ def command(
 
 def _print(
     source: Source,
-    asked: FleetConditions | None,
+    conditions: FleetConditions | None,
     junit: Path | None,
     output: Path | None,
     as_json: bool,
@@ -112,10 +112,10 @@ def _print(
     from vtax.report.views.base import Options
 
     checks, gate = None, None
-    if asked:
-        checks, gate = _judged(source, asked, junit)
+    if conditions:
+        checks, gate = _judge_fleet(source, conditions, junit)
     if as_json and gate:
-        print_document(gate, as_json=True, schema="vtax.gate/1", of=source.analysis)
+        print_document(gate, as_json=True, schema="vtax.gate/1", analysis=source.analysis)
     elif as_json and not output:
         print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
     elif not output:
@@ -126,7 +126,9 @@ def _print(
     return checks
 
 
-def _judged(source: Source, asked: FleetConditions, junit: Path | None) -> tuple[Checks, Document]:
+def _judge_fleet(
+    source: Source, conditions: FleetConditions, junit: Path | None
+) -> tuple[Checks, Document]:
     """Return what the gate found, and its document, after its file is written."""
     from vtax.cli.gate import document_of_gate
     from vtax.report.answers.gate.fleet import check_fleet
@@ -134,5 +136,5 @@ def _judged(source: Source, asked: FleetConditions, junit: Path | None) -> tuple
 
     fleet = source.of_whole(fleet_of)
     assert fleet is not None
-    checks = check_fleet(source.analysis, fleet, asked)
+    checks = check_fleet(source.analysis, fleet, conditions)
     return checks, document_of_gate(checks, source, (junit, None))

@@ -46,25 +46,27 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
     if document.nothing != "" and not as_json:
         hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
         raise BadInput(english(document.nothing), where=analysis.name, hint=hint)
-    print_document(document, as_json=as_json, schema="vtax.claims/1", of=analysis)
+    print_document(document, as_json=as_json, schema="vtax.claims/1", analysis=analysis)
 
 
-def mapping_of(given: tuple[str, ...]) -> dict[str, str]:
+def mapping_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Return the platform of a run that stands for each platform of a publication.
 
     Raises BadInput for another form, and for a platform that is mapped twice.
     """
     mapping: dict[str, str] = {}
-    for text in given:
-        there, equals, here = map(str.strip, text.partition("="))
-        if not (there and equals and here):
+    for text in texts:
+        published_platform, equals, run_platform = map(str.strip, text.partition("="))
+        if not (published_platform and equals and run_platform):
             raise BadInput(
                 f"--map {text} is not of the form THERE=HERE",
                 hint="for example --map xen-pv=kvm-virtio",
             )
-        if there in mapping:
+        if published_platform in mapping:
             raise BadInput(
-                f"{there} is mapped twice", where=f"--map {text}", hint="map each platform once"
+                f"{published_platform} is mapped twice",
+                where=f"--map {text}",
+                hint="map each platform once",
             )
-        mapping[there] = here
+        mapping[published_platform] = run_platform
     return mapping

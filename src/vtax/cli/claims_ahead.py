@@ -86,9 +86,9 @@ class ClaimsAhead:
     def lines(self) -> Iterator[str]:
         """Yield the summary, a line for each claim, and what the numbers of blocks rest on."""
         yield self.summary()
-        for ahead in self.claims:
-            yield f"  {ahead.claim.id}: {self._answer(ahead)}"
-        if any(ahead.has_estimate for ahead in self.judged):
+        for claim in self.claims:
+            yield f"  {claim.claim.id}: {self._answer(claim)}"
+        if any(claim.has_estimate for claim in self.judged):
             spreads = []
             for name, noise in self.noise.items():
                 spreads.append(f"{name} {plain_percent(noise.sd)} ({noise.source})")
@@ -100,40 +100,43 @@ class ClaimsAhead:
     def as_json(self) -> dict[str, Any]:
         """Return the claims as JSON: how many can be judged, and each of them."""
         claims = []
-        for ahead in self.claims:
-            duration_s = None if ahead.blocks is None else ahead.blocks * self.block_s
+        for claim in self.claims:
+            duration_s = None if claim.blocks is None else claim.blocks * self.block_s
             entry = {
-                "id": ahead.claim.id,
-                "can_be_judged": not ahead.needs,
-                "in_part": ahead.is_in_part,
-                "needs": list(ahead.needs),
-                "missing_platforms": list(ahead.missing),
-                "why_not": ahead.why,
-                "not_probed": list(ahead.unprobed),
-                "blocks": ahead.blocks,
+                "id": claim.claim.id,
+                "can_be_judged": not claim.needs,
+                "in_part": claim.is_in_part,
+                "needs": list(claim.needs),
+                "missing_platforms": list(claim.missing),
+                "why_not": claim.why,
+                "not_probed": list(claim.unprobed),
+                "blocks": claim.blocks,
                 "duration_s": duration_s,
-                "by_noise": ahead.has_estimate,
+                "by_noise": claim.has_estimate,
             }
             claims.append(entry)
-        noise = {name: {"sd": each.sd, "source": each.source} for name, each in self.noise.items()}
+        noise = {
+            name: {"sd": block_noise.sd, "source": block_noise.source}
+            for name, block_noise in self.noise.items()
+        }
         return {"can_be_judged": len(self.judged), "of": claims, "noise": noise}
 
-    def _answer(self, ahead: ClaimAhead) -> str:
-        if ahead.needs:
-            missing = f" ({', '.join(ahead.missing)})" if ahead.missing else ""
-            why = "" if ahead.missing else f": {ahead.why}"
-            return f"needs {' and '.join(ahead.needs)}{missing}{why}"
-        part = ", in part" if ahead.is_in_part else ""
-        condition = f", if {_names(ahead.unprobed)} here" if ahead.unprobed else ""
-        return f"can be judged{part}{condition}; {self._blocks(ahead)}"
+    def _answer(self, claim: ClaimAhead) -> str:
+        if claim.needs:
+            missing = f" ({', '.join(claim.missing)})" if claim.missing else ""
+            why = "" if claim.missing else f": {claim.why}"
+            return f"needs {' and '.join(claim.needs)}{missing}{why}"
+        part = ", in part" if claim.is_in_part else ""
+        condition = f", if {_names(claim.unprobed)} here" if claim.unprobed else ""
+        return f"can be judged{part}{condition}; {self._blocks(claim)}"
 
-    def _blocks(self, ahead: ClaimAhead) -> str:
-        if ahead.blocks is None:
+    def _blocks(self, claim: ClaimAhead) -> str:
+        if claim.blocks is None:
             return f"more than {_MOST_BLOCKS} blocks at this noise"
-        least = "" if ahead.has_estimate else "at least "
-        duration = format_duration(ahead.blocks * self.block_s)
-        text = f"{least}{format_count(ahead.blocks, 'block')}, about {duration}"
-        if ahead.blocks > self.planned_blocks:
+        at_least = "" if claim.has_estimate else "at least "
+        duration = format_duration(claim.blocks * self.block_s)
+        text = f"{at_least}{format_count(claim.blocks, 'block')}, about {duration}"
+        if claim.blocks > self.planned_blocks:
             text += f"; this run has {format_count(self.planned_blocks, 'block')} at most"
         return text
 
@@ -166,20 +169,22 @@ def claims_ahead(plan: Plan, store: Store | None) -> ClaimsAhead | None:
         return None
     cells = list(_cells(plan))
     is_dom0 = host_facts().get("hypervisor") == XEN_BELOW
-    examined = [_examined(plan, claim, cells, is_dom0=is_dom0) for claim in study.claim]
-    compared = [checks for ahead, checks in examined if not ahead.needs]
+    claims_and_checks = [
+        _examine_claim(plan, claim, cells, is_dom0=is_dom0) for claim in study.claim
+    ]
+    compared_checks = [checks for claim_ahead, checks in claims_and_checks if not claim_ahead.needs]
     names: set[str] = set()
-    for checks in compared:
-        names.update(*(each.benchmarks for each in checks))
+    for checks in compared_checks:
+        names.update(*(check.benchmarks for check in checks))
     noise = dict.fromkeys(sorted(names), ASSUMED)
     if store is not None:
         noise |= noise_of_host(store, machine_id(), names, study.platforms)
     claims = []
-    for ahead, checks in examined:
-        if ahead.needs:
-            claims.append(ahead)
+    for claim_ahead, checks in claims_and_checks:
+        if claim_ahead.needs:
+            claims.append(claim_ahead)
         else:
-            claims.append(_with_blocks(ahead, checks, noise, len(compared), plan))
+            claims.append(_with_blocks(claim_ahead, checks, noise, len(compared_checks), plan))
     return ClaimsAhead(
         study.name, tuple(claims), noise, _most_blocks(plan), plan.expected_block_s()
     )
@@ -203,17 +208,17 @@ def _cells(plan: Plan) -> Iterator[_Cell]:
             yield _Cell(levels, point.benchmark.name, metric.primary)
 
 
-def _examined(
+def _examine_claim(
     plan: Plan, claim: ClaimTable, cells: Sequence[_Cell], *, is_dom0: bool
 ) -> tuple[ClaimAhead, list[_CheckAhead]]:
     """Return a claim with what it needs, and what its checks compare where it needs nothing."""
     if claim.not_tested:
         return ClaimAhead(claim, (_OTHER,), why=str(claim.not_tested)), []
-    lacking = _lacking(plan, claim, is_dom0=is_dom0)
-    if lacking is not None:
-        return lacking, []
-    checks = [_compared(plan, check, cells) for check in claim.check]
-    if not all(each.comparisons for each in checks):
+    unmet_claim = _find_unmet_needs(plan, claim, is_dom0=is_dom0)
+    if unmet_claim is not None:
+        return unmet_claim, []
+    checks = [_count_comparisons(plan, check, cells) for check in claim.check]
+    if not all(check.comparisons for check in checks):
         return ClaimAhead(claim, (_OTHER,), why=_why_no_values(plan, claim)), []
     if _most_blocks(plan) < MINIMUM_BLOCKS:
         why = f"a claim needs {MINIMUM_BLOCKS}, and this run has {_most_blocks(plan)} at most"
@@ -224,7 +229,7 @@ def _examined(
     return ClaimAhead(claim, is_in_part=is_in_part, unprobed=tuple(unprobed)), checks
 
 
-def _lacking(plan: Plan, claim: ClaimTable, *, is_dom0: bool) -> ClaimAhead | None:
+def _find_unmet_needs(plan: Plan, claim: ClaimTable, *, is_dom0: bool) -> ClaimAhead | None:
     """Return a claim with the platforms, boots and hosts that it needs and this run lacks; None where it has all."""
     study = plan.study
     needs: dict[str, None] = {}
@@ -234,7 +239,7 @@ def _lacking(plan: Plan, claim: ClaimTable, *, is_dom0: bool) -> ClaimAhead | No
         needs[_HOST] = None
         reasons.append(f"it compares {len(hosts)} hosts; vtax merge combines their runs")
     names = claim.platforms(study.baseline)
-    probes = {planned.platform.name: planned.probe for planned in plan.platforms}
+    probes = {entry.platform.name: entry.probe for entry in plan.platforms}
     missing = []
     for name in names:
         if name in probes and probes[name].available:
@@ -260,21 +265,21 @@ def _needs_boots(plan: Plan, names: Sequence[str], *, is_dom0: bool) -> bool:
     """Return whether platforms need several boots of the host: by the study, or as this host runs Xen (is_dom0)."""
     study = plan.study
     boots = study.paper.boots if study.paper else {}
-    used = [boot for boot, platforms in boots.items() if set(platforms) & set(names)]
-    return len(used) > 1 or (is_dom0 and study.baseline in names)
+    boots_needed = [boot for boot, platforms in boots.items() if set(platforms) & set(names)]
+    return len(boots_needed) > 1 or (is_dom0 and study.baseline in names)
 
 
 def _is_unprobed(plan: Plan, name: str) -> bool:
     """Return whether no guest of a platform was started yet to see that it runs here."""
-    return any(each.platform.name == name and not each.probe.is_made for each in plan.platforms)
+    return any(entry.platform.name == name and not entry.probe.is_made for entry in plan.platforms)
 
 
 def _misses_points(plan: Plan, claim: ClaimTable) -> bool:
     """Return whether a platform of a claim cannot carry a point that a check selects."""
     names = claim.platforms(plan.study.baseline)
-    for untested in plan.untested:
-        levels = Levels({**untested.point.levels, BENCHMARK: untested.point.label})
-        if untested.platform.name in names and any(_is_of(check, levels) for check in claim.check):
+    for pair in plan.untested:
+        levels = Levels({**pair.point.levels, BENCHMARK: pair.point.label})
+        if pair.platform.name in names and any(_is_of(check, levels) for check in claim.check):
             return True
     return False
 
@@ -288,55 +293,57 @@ def _is_of(check: CheckTable, levels: Levels) -> bool:
 def _why_no_values(plan: Plan, claim: ClaimTable) -> str:
     """Return why a comparison of a claim has no cells on both sides: what a platform cannot carry, if that is it."""
     names = claim.platforms(plan.study.baseline)
-    for untested in plan.untested:
-        if untested.platform.name in names:
-            return f"{untested.platform.name} in {untested.point.label}: {untested.error.what}"
+    for pair in plan.untested:
+        if pair.platform.name in names:
+            return f"{pair.platform.name} in {pair.point.label}: {pair.error.what}"
     return "this run has no values on both sides of a comparison"
 
 
-def _compared(plan: Plan, check: CheckTable, cells: Sequence[_Cell]) -> _CheckAhead:
+def _count_comparisons(plan: Plan, check: CheckTable, cells: Sequence[_Cell]) -> _CheckAhead:
     """Return the comparisons of a check among planned cells, as `report/answers/claims/compute.py` pairs those of a run."""
     sides_of, sides_to = check.sides("of"), check.sides("to")
     if check.kind in ("ratio", "equivalence") and not sides_to:
         sides_to = (ClaimSide(plan.study.baseline),)
-    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [(of, None) for of in sides_of]
+    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [(side, None) for side in sides_of]
     if sides_to:
         pairs = list(product(sides_of, sides_to))
     benchmarks: set[str] = set()
     count = 0
-    for of, to in pairs:
-        if of == to:
+    for side, other in pairs:
+        if side == other:
             continue
-        fixed = {PLATFORM, *of.levels, *(to.levels if to else ())}
+        fixed = {PLATFORM, *side.levels, *(other.levels if other else ())}
         inner = {*check.average_over, *([check.along] if check.along else [])}
         if check.over == "points":
             inner |= {name for cell in cells for name in cell.levels} - {BENCHMARK, METRIC}
         places = rest(*fixed, *inner)
-        left = group(_selected(cells, check, of, to), places)
-        right = group(_selected(cells, check, to, of), places) if to else left
-        for place in left.keys() & right.keys():
+        cells_of_side = group(_select_cells(cells, check, side, other), places)
+        cells_of_other = (
+            group(_select_cells(cells, check, other, side), places) if other else cells_of_side
+        )
+        for place in cells_of_side.keys() & cells_of_other.keys():
             count += 1
-            benchmarks.update(cell.benchmark for cell in left[place])
+            benchmarks.update(cell.benchmark for cell in cells_of_side[place])
     return _CheckAhead(check, frozenset(benchmarks), count)
 
 
-def _selected(
+def _select_cells(
     cells: Sequence[_Cell], check: CheckTable, side: ClaimSide, other: ClaimSide | None
 ) -> list[_Cell]:
     """Return the cells of a side. What only the other side fixes is held at the same level."""
     levels = {**(other.levels if other else {}), **side.levels}
     fixed = Selection.of({name: level for name, level in levels.items() if name != HOST})
-    named = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
-    wanted = Selection({name: them for name, them in named.items() if them})
-    wanted = wanted.and_also(fixed).and_also(check.selection)
-    wanted = wanted.and_also(Selection({PLATFORM: (side.platform,)}))
-    any_metric = METRIC in wanted.choices
-    chosen = [cell for cell in cells if wanted.selects(cell.levels)]
-    return [cell for cell in chosen if any_metric or cell.is_primary]
+    names_by_factor = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
+    selection = Selection({name: names for name, names in names_by_factor.items() if names})
+    selection = selection.and_also(fixed).and_also(check.selection)
+    selection = selection.and_also(Selection({PLATFORM: (side.platform,)}))
+    any_metric = METRIC in selection.choices
+    selected_cells = [cell for cell in cells if selection.selects(cell.levels)]
+    return [cell for cell in selected_cells if any_metric or cell.is_primary]
 
 
 def _with_blocks(
-    ahead: ClaimAhead,
+    claim: ClaimAhead,
     checks: Sequence[_CheckAhead],
     noise: Mapping[str, BlockNoise],
     family: int,
@@ -351,28 +358,28 @@ def _with_blocks(
     level = plan.study.design.rule.alpha / family
     blocks: int | None = MINIMUM_BLOCKS
     has_estimate = True
-    for number, compared in enumerate(checks):
-        check = compared.check
+    for number, check_ahead in enumerate(checks):
+        check = check_ahead.check
         if check.kind in ("monotone", "spread"):
             has_estimate = False
-            each: int | None = MINIMUM_BLOCKS * (
+            blocks_of_check: int | None = MINIMUM_BLOCKS * (
                 BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
             )
         else:
-            published = ahead.claim.published if number == 0 else None
-            distance, bounds = _distance(check, published)
-            sd = max(noise[name].sd for name in compared.benchmarks)
-            power = 1 - (1 - POWER) / (bounds * compared.comparisons)
-            each = blocks_needed(sd, distance, 1 - level / 2, power, _MOST_BLOCKS)
-        blocks = None if blocks is None or each is None else max(blocks, each)
-    return replace(ahead, blocks=blocks, has_estimate=has_estimate)
+            published_ratio = claim.claim.published if number == 0 else None
+            distance, bounds = _distance(check, published_ratio)
+            sd = max(noise[name].sd for name in check_ahead.benchmarks)
+            power = 1 - (1 - POWER) / (bounds * check_ahead.comparisons)
+            blocks_of_check = blocks_needed(sd, distance, 1 - level / 2, power, _MOST_BLOCKS)
+        blocks = None if blocks is None or blocks_of_check is None else max(blocks, blocks_of_check)
+    return replace(claim, blocks=blocks, has_estimate=has_estimate)
 
 
-def _distance(check: CheckTable, published: float | None) -> tuple[float, int]:
+def _distance(check: CheckTable, published_ratio: float | None) -> tuple[float, int]:
     """Return (distance of the assumed log-ratio from the nearest bound of a check, how many bounds there are)."""
     low, high = (1.0, math.inf) if check.kind == "rank" else check.bounds
-    if published is not None and low < published < high:
-        ratio = published
+    if published_ratio is not None and low < published_ratio < high:
+        ratio = published_ratio
     elif low and math.isfinite(high):
         ratio = math.sqrt(low * high)
     else:

@@ -42,40 +42,40 @@ def command(forget: bool, as_json: bool) -> None:
     home = Home.existing()
     refuse_foreign(home.root)
     steps = _Steps()
-    gone, left = steps.value(lambda: remove_left(home.left)) or ((), ())
-    cleaned = steps.value(lambda: clean(home.journal, notify, forget=forget)) or Cleaned()
-    killed = steps.value(lambda: _killed_runs(home)) or []
+    removed_paths, remaining = steps.value(lambda: remove_left(home.left)) or ((), ())
+    outcome = steps.value(lambda: clean(home.journal, notify, forget=forget)) or Cleaned()
+    killed_runs = steps.value(lambda: _killed_runs(home)) or []
     pages = steps.value(remove_abandoned) or []
-    removed = [f"files {path}" for path in gone]
-    removed += cleaned.removed
-    removed += [f"results of a killed vtax serve in {path}" for path in pages]
-    left = [*left, *cleaned.left]
-    stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
+    lines = [f"files {path}" for path in removed_paths]
+    lines += outcome.removed
+    lines += [f"results of a killed vtax serve in {path}" for path in pages]
+    remaining = [*remaining, *outcome.left]
+    stay, forgotten_problems = ((), outcome.problems) if forget else (outcome.problems, ())
     if as_json:
         print_json(
             {
-                "removed": removed,
+                "removed": lines,
                 "problems": stay,
-                "left": left,
-                "forgotten": forgotten,
-                "killed": killed,
+                "left": remaining,
+                "forgotten": forgotten_problems,
+                "killed": killed_runs,
             }
         )
     else:
-        for line in removed:
+        for line in lines:
             say(f"removed {line}")
-        for line in left:
+        for line in remaining:
             say(f"left {line}")
-        for line in forgotten:
+        for line in forgotten_problems:
             say(f"forgot {line}")
-        for name in killed:
+        for name in killed_runs:
             say(f"run {name} was killed; resume with: sudo vtax resume {name}")
-        if not (removed or left or cleaned.problems or killed or steps.errors):
+        if not (lines or remaining or outcome.problems or killed_runs or steps.errors):
             say("no leaked resources")
     steps.raise_one()
     if stay:
         raise leaked_resources(stay)
-    if left and not forget:
+    if remaining and not forget:
         raise VtaxError(
             "files of guests cannot be removed",
             where=str(home.left),

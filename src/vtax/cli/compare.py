@@ -114,7 +114,7 @@ def command(
     document, checks = run_gate(
         store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
     )
-    print_document(document, as_json=as_json, schema="vtax.gate/1", of=checks.analysis)
+    print_document(document, as_json=as_json, schema="vtax.gate/1", analysis=checks.analysis)
     sys.exit(checks.exit_status)
 
 

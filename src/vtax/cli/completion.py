@@ -91,10 +91,10 @@ def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return _last_of(incomplete, names())
 
 
-def _last_of(incomplete: str, there: Iterable[str]) -> list[str]:
+def _last_of(incomplete: str, names: Iterable[str]) -> list[str]:
     """Return what completes the last of several names between commas."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _with_prefix(last, there)]
+    return [f"{before}{comma}{name}" for name in _with_prefix(last, names)]
 
 
 def platforms_and_drivers(
@@ -126,15 +126,15 @@ def study_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[
 
 def scales_of_study(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the scales of the study in the command line."""
-    return _with_prefix(incomplete, _declared(context, "scale"))
+    return _with_prefix(incomplete, _declared_names(context, "scale"))
 
 
 def protocols_of_study(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the protocols of the study in the command line."""
-    return _with_prefix(incomplete, _declared(context, "protocol"))
+    return _with_prefix(incomplete, _declared_names(context, "protocol"))
 
 
-def _declared(context: click.Context, table: str) -> list[str]:
+def _declared_names(context: click.Context, table: str) -> list[str]:
     """Return the names of the tables of this kind in the study of the command line; none without a study."""
     from vtax.study.load import load
 

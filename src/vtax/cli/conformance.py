@@ -91,9 +91,9 @@ def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
     check's."""
     packages: list[str] = []
     for target in targets:
-        declared = getattr(target.plugin, "packages", ())
-        if isinstance(declared, tuple):
-            packages += declared
+        declared_packages = getattr(target.plugin, "packages", ())
+        if isinstance(declared_packages, tuple):
+            packages += declared_packages
     recipe = DEFAULT.with_packages(packages)
     for target in targets:
         plugin = target.plugin
@@ -120,8 +120,10 @@ def _results(
         finally:
             subject.close()
     elif target.kind == "benchmark":
-        tried = benchmark.BenchmarkSubject(target, environment, outputs, failed, parameters)
-        yield from results(benchmark.CHECKS, tried)
+        benchmark_subject = benchmark.BenchmarkSubject(
+            target, environment, outputs, failed, parameters
+        )
+        yield from results(benchmark.CHECKS, benchmark_subject)
     elif target.kind == "topology":
         yield from results(topology.CHECKS, topology.TopologySubject(target, environment))
     else:

@@ -69,9 +69,9 @@ def _print_ladders(examination: Examination) -> None:
         missing = sum(map(len, reasons.values()))
         notes = [f"{', '.join(others)}: {reason}" for reason, others in reasons.items()]
         if not notes:
-            first, *above = rungs.values()
-            shared = set(first.marks).intersection(*(probe.marks for probe in above))
-            notes = [translate(mark) for mark in sorted(shared)]
+            first, *upper_probes = rungs.values()
+            shared_marks = set(first.marks).intersection(*(probe.marks for probe in upper_probes))
+            notes = [translate(mark) for mark in sorted(shared_marks)]
         count = f"{len(rungs) - missing} / {len(rungs)}"
         rows.append((name, count, "; ".join(notes)))
     if rows:

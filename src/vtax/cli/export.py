@@ -107,17 +107,17 @@ def command(
     _check_options(kind, anonymize=anonymize, license_url=license_url, is_mapped=bool(mapped))
     if as_json and output == STANDARD_OUTPUT:
         raise BadInput("--json and -o - both write to standard output", hint="use one of them")
-    exported: Exported | None = None
+    bundle: Exported | None = None
     if kind in _REPORT_FORMATS:
         path = write_documents(names, kind, output, Options("report", mapping_of(mapped)))
     else:
-        path, exported = _write_whole(names, kind, output, license_url, anonymize=anonymize)
+        path, bundle = _write_whole(names, kind, output, license_url, anonymize=anonymize)
     if as_json:
-        print_json(_facts(names, kind, path, exported, anonymize=anonymize))
+        print_json(_facts(names, kind, path, bundle, anonymize=anonymize))
         return
     print_path(path)
-    if exported and anonymize:
-        _print_replaced(exported)
+    if bundle and anonymize:
+        _print_replaced(bundle)
 
 
 def _write_whole(
@@ -131,26 +131,26 @@ def _write_whole(
     store = existing_store()
     run = store.open_run(names[0] if names else LAST)
     path = output or Path(f"{run.name}{SUFFIXES[kind]}")
-    is_there, exported = path.is_file(), None
+    is_there, bundle = path.is_file(), None
     with replacing(path) as new:
         if kind == "bundle":
-            exported = _write_bundle(store, run, new, anonymize=anonymize)
+            bundle = _write_bundle(store, run, new, anonymize=anonymize)
         else:
             _write_other(kind, store, run, new, license_url)
     if is_there:
         notify(f"{path} was there and is replaced")
-    return path, exported
+    return path, bundle
 
 
 def _facts(
-    names: Sequence[str], kind: str, path: Path, exported: Exported | None, *, anonymize: bool
+    names: Sequence[str], kind: str, path: Path, bundle: Exported | None, *, anonymize: bool
 ) -> dict[str, Any]:
     """Return what was written, for programs."""
     from vtax.store.store import LAST
 
     store = existing_store()
-    replaced = exported.replaced if exported and anonymize else None
-    digest = exported.sha256 if exported else sha256_of_file(path)
+    replacements = bundle.replaced if bundle and anonymize else None
+    digest = bundle.sha256 if bundle else sha256_of_file(path)
     return {
         "schema": "vtax.export/1",
         "run": store.open_run(names[0] if names else LAST).name,
@@ -159,7 +159,7 @@ def _facts(
         "bytes": path.stat().st_size,
         "sha256": digest,
         "anonymized": anonymize,
-        "replaced": replaced,
+        "replaced": replacements,
     }
 
 
@@ -244,11 +244,11 @@ def _write_other(kind: str, store: Store, run: RunHandle, path: Path, license_ur
     path.write_text(text, encoding="utf-8")
 
 
-def _print_replaced(exported: Exported) -> None:
-    if exported.replaced:
+def _print_replaced(bundle: Exported) -> None:
+    if bundle.replaced:
         rows = []
-        for replaced in exported.replaced:
-            rows.append((replaced.kind, str(replaced.values), str(replaced.times)))
+        for replacement in bundle.replaced:
+            rows.append((replacement.kind, str(replacement.values), str(replacement.times)))
         print_table(("replaced", "values", "times"), rows)
     else:
         notify("nothing was replaced")

@@ -100,28 +100,28 @@ def command(
         if mapping:
             hint = "vtax figures RUN --map THERE=HERE"
             raise BadInput("--map is of the figures of one run", where="--map", hint=hint)
-        chosen = _of_comparison(store, run_name, other, only)
+        selection = _of_comparison(store, run_name, other, only)
     else:
-        chosen = _of_run(store, run_name, mapping, only)
-    analysis, left_out = chosen.analysis, chosen.left_out
-    written = _write(chosen.figures, chosen.name, Formatter(of_reader()), file_format, output)
-    for key, why in (entry.values() for entry in left_out):
+        selection = _of_run(store, run_name, mapping, only)
+    analysis, omitted_figures = selection.analysis, selection.left_out
+    files = _write(selection.figures, selection.name, Formatter(of_reader()), file_format, output)
+    for key, why in (entry.values() for entry in omitted_figures):
         notify(f"{key}: {why}")
     if as_json:
-        values = plain(values_of(exported(chosen.drawings, analysis)))
+        values = plain(values_of(exported(selection.drawings, analysis)))
         print_json(
             {
                 "schema": "vtax.figures/1",
                 "run": analysis.name,
                 "study": analysis.study,
                 "format": file_format,
-                "written": written,
-                "not_written": left_out,
+                "written": files,
+                "not_written": omitted_figures,
                 **values,
             }
         )
         return
-    for entry in written:
+    for entry in files:
         click.echo(entry["path"])
 
 
@@ -136,7 +136,9 @@ class _Chosen:
     left_out: Sequence[Mapping[str, str]] = ()
 
 
-def _of_comparison(store: Store, treatment: str, baseline: str, only: Sequence[str]) -> _Chosen:
+def _of_comparison(
+    store: Store, treatment: str, baseline: str, ids_asked: Sequence[str]
+) -> _Chosen:
     """Return the figures of two sides. Raises BadInput for sides, or ids, that are not there."""
     from vtax.report.answers.compare.compute import contrast
     from vtax.report.answers.compare.show import document_of
@@ -145,13 +147,15 @@ def _of_comparison(store: Store, treatment: str, baseline: str, only: Sequence[s
     contrasts = contrast(store, treatment, baseline)
     figures = {id_of(figure): figure for figure in document_of(contrasts).figures()}
     name = re.sub(r"[^A-Za-z0-9.=-]+", "-", f"{treatment}-{baseline}")
-    _refuse_unknown(only, list(figures), f"{treatment}, {baseline}")
-    kept = {key: figure for key, figure in figures.items() if key in (only or figures)}
-    return _Chosen(name, contrasts.treatment.analysis, kept)
+    _refuse_unknown(ids_asked, list(figures), f"{treatment}, {baseline}")
+    figures_asked = {
+        key: figure for key, figure in figures.items() if key in (ids_asked or figures)
+    }
+    return _Chosen(name, contrasts.treatment.analysis, figures_asked)
 
 
 def _of_run(
-    store: Store, run_name: str, mapping: Mapping[str, str], only: Sequence[str]
+    store: Store, run_name: str, mapping: Mapping[str, str], ids_asked: Sequence[str]
 ) -> _Chosen:
     """Return the figures of a publication, then those of the report. Raises BadInput where one cannot be drawn."""
     from vtax.report.analysis.source import source_of
@@ -159,22 +163,22 @@ def _of_run(
     source = source_of(store, run_name)
     analysis = source.analysis
     drawings = _drawings(source, mapping, store)
-    published = [drawing.figure.id for drawing in drawings]
+    published_ids = [drawing.figure.id for drawing in drawings]
     of_report: dict[str, Figure] = {}
-    if not only or not set(only) <= set(published):  # a report takes time
+    if not ids_asked or not set(ids_asked) <= set(published_ids):  # a report takes time
         of_report = _of_report(source, mapping)
-    ids = list(dict.fromkeys([*published, *of_report]))
+    ids = list(dict.fromkeys([*published_ids, *of_report]))
     if not ids:
         hint = "they need a trial that went well"
         raise BadInput("the report of this run has no figures", where=analysis.name, hint=hint)
-    _refuse_unknown(only, ids, analysis.name)
-    wanted = only or ids
-    chosen = [drawing for drawing in drawings if drawing.figure.id in wanted]
-    figures, left_out = _measured(chosen, analysis, refuses=bool(only))
+    _refuse_unknown(ids_asked, ids, analysis.name)
+    ids_wanted = ids_asked or ids
+    drawings_wanted = [drawing for drawing in drawings if drawing.figure.id in ids_wanted]
+    figures, omitted_figures = _charts_of(drawings_wanted, analysis, refuses=bool(ids_asked))
     for key, figure in of_report.items():
-        if key in wanted and key not in published:
+        if key in ids_wanted and key not in published_ids:
             figures[key] = figure
-    return _Chosen(analysis.name, analysis, figures, drawings, left_out)
+    return _Chosen(analysis.name, analysis, figures, drawings, omitted_figures)
 
 
 def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Sequence[Drawing]:
@@ -182,11 +186,11 @@ def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Seque
     from vtax.report.answers.figures.compute import drawings, finished_blocks
 
     analysis = source.analysis
-    published = drawings(analysis, source.data, mapping)
-    if published and not finished_blocks(source.data):
+    drawings_of_publication = drawings(analysis, source.data, mapping)
+    if drawings_of_publication and not finished_blocks(source.data):
         hint = resume_hint(store, analysis.name, analysis.status) or "run the study again"
         raise BadInput(f"{analysis.name} has no finished block to draw", hint=hint)
-    return published
+    return drawings_of_publication
 
 
 def _of_report(source: Source, mapping: Mapping[str, str]) -> dict[str, Figure]:
@@ -199,20 +203,20 @@ def _of_report(source: Source, mapping: Mapping[str, str]) -> dict[str, Figure]:
     return {id_of(figure): figure for figure in document.figures()}
 
 
-def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None:
+def _refuse_unknown(ids_asked: Sequence[str], ids: Sequence[str], where: str) -> None:
     """Raise BadInput for an id that is not among those that there are. where: the run that has them."""
-    for name in only:
+    for name in ids_asked:
         if name not in ids:
-            near = get_close_matches(name, ids, 3) or ids
+            suggestions = get_close_matches(name, ids, 3) or ids
             raise BadInput(
                 f"{where} has no figure {name!r}",
                 where="--only",
-                hint=f"figures: {', '.join(near)}",
+                hint=f"figures: {', '.join(suggestions)}",
             )
 
 
-def _measured(
-    chosen: Sequence[Drawing], analysis: Analysis, *, refuses: bool
+def _charts_of(
+    drawings: Sequence[Drawing], analysis: Analysis, *, refuses: bool
 ) -> tuple[dict[str, Figure], list[dict[str, str]]]:
     """Return (figures by id, id and reason of each without a value). refuses: raise BadInput for such a one."""
     from vtax.report.answers.figures.chart import chart_of
@@ -220,8 +224,8 @@ def _measured(
     from vtax.report.renderers.format import english
 
     figures: dict[str, Figure] = {}
-    left_out = []
-    for drawing in chosen:
+    omitted_figures = []
+    for drawing in drawings:
         key = drawing.figure.id
         if drawing.is_measured:
             figures[key] = chart_of(drawing, analysis)
@@ -230,8 +234,8 @@ def _measured(
         if refuses:
             hint = "--map THERE=HERE draws another platform of the run in its place"
             raise BadInput(f"{key} is {why}", where="--only", hint=hint)
-        left_out.append({"id": key, "why": why})
-    return figures, left_out
+        omitted_figures.append({"id": key, "why": why})
+    return figures, omitted_figures
 
 
 def _write(
@@ -242,14 +246,14 @@ def _write(
     from vtax.report.replacing import replacing
 
     output.mkdir(parents=True, exist_ok=True)
-    written = []
+    files = []
     for number, (key, figure) in enumerate(figures.items(), 1):
         path = output / f"{run}-{key}.{file_format}"
         notify(f"{number} of {len(figures)}: {key}")
         content = file_of(figure, formatter, file_format)
         with replacing(path) as new:
             new.write_bytes(content)
-        written.append(
+        files.append(
             {"id": key, "title": formatter.text(figure.title), "path": str(path.resolve())}
         )
-    return written
+    return files

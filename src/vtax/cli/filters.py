@@ -53,8 +53,8 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def wanted(chosen: dict[str, Any]) -> FilterWords:
+def wanted(options: dict[str, Any]) -> FilterWords:
     """Remove the parameters of `filter_options` from a command's parameters."""
     from vtax.report.analysis.source import FilterWords
 
-    return FilterWords(chosen.pop("platforms"), chosen.pop("benchmarks"), chosen.pop("where"))
+    return FilterWords(options.pop("platforms"), options.pop("benchmarks"), options.pop("where"))

@@ -63,14 +63,14 @@ class ConditionCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Join the words, unless another option follows the first."""
-        joined = list(args)
-        for at in range(len(joined) - 3, -1, -1):
-            option, word, share = joined[at : at + 3]
+        words = list(args)
+        for at in range(len(words) - 3, -1, -1):
+            option, word, share = words[at : at + 3]
             if option in _OPTIONS and word in CONDITIONS and not share.startswith("--"):
-                joined[at + 1 : at + 3] = [f"{word} {share}"]
-        if joined and joined[-1] in _OPTIONS:
-            joined.append("")
-        return super().parse_args(ctx, joined)
+                words[at + 1 : at + 3] = [f"{word} {share}"]
+        if words and words[-1] in _OPTIONS:
+            words.append("")
+        return super().parse_args(ctx, words)
 
 
 def margins_of(
@@ -83,7 +83,7 @@ def margins_of(
     """
     option = parameter.opts[0]
     margins: dict[Quantity, float | None] = {}
-    for text in [part.strip() for given in texts for part in given.split(",")]:
+    for text in [part.strip() for condition in texts for part in condition.split(",")]:
         word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
         if word is not None and word not in CONDITIONS:
             raise BadInput(f"unknown condition {word!r}", where=option, hint=_hint(option))
@@ -114,15 +114,15 @@ def limits_of(margins: Margins | None, detect: str | None, *, strict: bool) -> G
 
     Raises BadInput for what is no share, or within a margin.
     """
-    chosen = BOTH if margins is None else margins
+    margins_or_both = BOTH if margins is None else margins
     if detect is None:
-        return GateLimits(chosen, strict=strict)
+        return GateLimits(margins_or_both, strict=strict)
     from vtax.report.answers.gate.compute import refuse_within_margins
 
-    limits = GateLimits(chosen, share_of_option(detect, "--detect"), strict)
+    limits = GateLimits(margins_or_both, share_of_option(detect, "--detect"), strict)
     if margins is not None:
-        known = {name: margin for name, margin in margins.items() if margin is not None}
-        refuse_within_margins(limits.detect, known)
+        given_margins = {name: margin for name, margin in margins.items() if margin is not None}
+        refuse_within_margins(limits.detect, given_margins)
     return limits
 
 
@@ -309,21 +309,21 @@ def _difference(checks: Checks) -> str:
     assert checks.against is not None
     runs, others = checks.against.runs, checks.against.others
     labels, other_labels = _labels(runs), _labels(others)
-    shared = set(labels) & set(other_labels)
-    if not shared:
+    common_labels = set(labels) & set(other_labels)
+    if not common_labels:
         sides = []
         for side, side_labels in ((runs, labels), (others, other_labels)):
             sides.append(f"{side[0].name} (study {side[0].study}) has {', '.join(side_labels)}")
         return "; ".join(sides)
     reasons: dict[str, None] = {}
     for point in checks.not_tested:
-        if point.label in shared:
+        if point.label in common_labels:
             reasons[f"{point.label}: {english(point.reason)}"] = None
     parts = list(reasons)[:_MOST_NAMED]
     for side, side_labels in ((runs, labels), (others, other_labels)):
-        only = [label for label in side_labels if label not in shared]
-        if only:
-            parts.append(f"{', '.join(only)} only in {side[0].name}")
+        own_labels = [label for label in side_labels if label not in common_labels]
+        if own_labels:
+            parts.append(f"{', '.join(own_labels)} only in {side[0].name}")
     return "; ".join(parts) or "nothing in common"
 
 

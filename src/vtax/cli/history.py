@@ -77,7 +77,7 @@ def command(
 
     if output and as_json:
         raise BadInput("--output and --json exclude each other", hint="use one of them")
-    found = history(
+    answer = history(
         existing_store(),
         study,
         metric=metric,
@@ -86,12 +86,12 @@ def command(
         watch=_progress(study),
         since=moment_of(since, "--since") if since else 0.0,
     )
-    document = document_of(found)
+    document = document_of(answer)
     if document.nothing != "":
         raise VtaxError(
             "there is nothing to show",
             where=english(document.nothing),
-            hint=f"vtax show {found.runs[-1].name}",
+            hint=f"vtax show {answer.runs[-1].name}",
         )
     if output:
         from vtax.report.renderers.html import html
@@ -124,10 +124,10 @@ def _progress(study: str) -> Callable[[int, int], None]:
     """Return what shows how many runs were read, when that lasts."""
     status = StatusLine(plain_first_s=PLAIN_S)
 
-    def watch(done: int, total: int) -> None:
-        if done == total:
+    def watch(count: int, total: int) -> None:
+        if count == total:
             status.end()
         elif status.is_due:
-            status.show(f"history of {study}: {done} of {total} runs read")
+            status.show(f"history of {study}: {count} of {total} runs read")
 
     return watch

@@ -132,18 +132,18 @@ def run(
     """
     need_root("measuring")
     home = Home.from_environment().ensure()
-    loaded = load_smaller(study, scale, blocks or 0)
-    source = str(Path(loaded.source).absolute())
+    loaded_study = load_smaller(study, scale, blocks or 0)
+    source = str(Path(loaded_study.source).absolute())
     request = Request(
         source,
-        loaded.digest,
+        loaded_study.digest,
         scale,
         blocks or 0,
         seed,
         trust,
         tune_host,
         next_session,
-        bool(loaded.study.boot),
+        bool(loaded_study.study.boot),
     )
     host_run = detached.start(RequestedRun.of(home, id_), request, in_foreground=foreground)
     if as_json:

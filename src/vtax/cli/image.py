@@ -198,15 +198,18 @@ def _added(manifest: Mapping[str, Any]) -> str:
     Of a layer in the place of the base it is the whole size.
     """
     recipe = manifest["recipe"]
-    added = [*recipe.get("layer", ()), *(f"data {data['name']}" for data in recipe.get("data", ()))]
-    own = recipe.get("own")
-    if not (own or added):
+    contents = [
+        *recipe.get("layer", ()),
+        *(f"data {data['name']}" for data in recipe.get("data", ())),
+    ]
+    own_files = recipe.get("own")
+    if not (own_files or contents):
         return ""
     size = about_size(manifest["added_bytes"])
-    if own:
-        text = f"your own: {own['name']}, {size}"
-        return f"{text}; in guests that only serve: {', '.join(added)}" if added else text
-    return f"{', '.join(added)} (+{size})"
+    if own_files:
+        text = f"your own: {own_files['name']}, {size}"
+        return f"{text}; in guests that only serve: {', '.join(contents)}" if contents else text
+    return f"{', '.join(contents)} (+{size})"
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")
@@ -215,11 +218,11 @@ def remove(key: str) -> None:
     """Remove the image KEY, or all of your own NAME (see vtax image list), and copies in Docker."""
     need_root("removing an image")
     home = Home.existing()
-    removed = images.removable(home, key)
-    lines = [f"image {image.key} removed" for image in removed]
+    removable = images.removable(home, key)
+    lines = [f"image {image.key} removed" for image in removable]
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:
-            for image in removed:
+            for image in removable:
                 copies = docker_daemon.remove_copies(home, image.key, journal)
                 lines += [f"removed {copy}" for copy in copies]
         images.remove(home, key)

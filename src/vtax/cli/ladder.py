@@ -38,17 +38,17 @@ def orders_of(text: str, largest: Sequence[str]) -> ChosenOrders:
     and have no platform where they have none.
     """
     rungs = _rungs_of(text)
-    below = {rung.name: lower for lower, rung in pairwise(rungs)}
+    rung_below = {rung.name: lower_rung for lower_rung, rung in pairwise(rungs)}
     by_name = {rung.name: rung for rung in rungs}
     mechanisms: list[MechanismInOrders] = []
-    measured = 0
+    measurable_count = 0
     for name in largest:
         rung = by_name[name]
-        alone = _alone(rungs, below[name], rung)
-        without = _without(rungs[-1], below[name], rung)
-        mechanisms.append(MechanismInOrders(rung.mechanism, alone, without, rung.taking))
-        measured += alone is not None or without is not None
-        if measured == _IN_BOTH_ORDERS:
+        ground_side = _side_with_rung_alone(rungs, rung_below[name], rung)
+        top_side = _side_without_rung(rungs[-1], rung_below[name], rung)
+        mechanisms.append(MechanismInOrders(rung.mechanism, ground_side, top_side, rung.taking))
+        measurable_count += ground_side is not None or top_side is not None
+        if measurable_count == _IN_BOTH_ORDERS:
             break
     return ChosenOrders(text, _side(rungs[0]), _side(rungs[-1]), mechanisms)
 
@@ -57,70 +57,72 @@ def _rungs_of(text: str) -> list[Rung]:
     name, *assignments = OPTION.split(text)
     ladders = registry.ladders()
     if name not in ladders:
-        near = get_close_matches(name, ladders, 3)
-        suggestion = f"; did you mean {', '.join(near)}?" if near else ""
+        suggestions = get_close_matches(name, ladders, 3)
+        suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
         hint = f"{_HINT}: {', '.join(ladders)}"
         raise BadInput(f"there is no ladder of {name!r}{suggestion}", where="--of", hint=hint)
-    return [*ladders[name], *_above(ladders[name][-1], options_of(assignments, text), text)]
+    return [*ladders[name], *_rungs_above(ladders[name][-1], options_of(assignments, text), text)]
 
 
-def _above(top: Rung, given: Mapping[str, Level], text: str) -> list[Rung]:
+def _rungs_above(top: Rung, options_given: Mapping[str, Level], text: str) -> list[Rung]:
     """Return a rung for each option above the highest one of a ladder."""
     rungs: list[Rung] = []
-    added: dict[str, Level] = {}
-    for key, value in given.items():
-        added[key] = value
-        name = name_of(top.name, added) or f"{top.name}-{len(added)}"
+    options_above: dict[str, Level] = {}
+    for key, value in options_given.items():
+        options_above[key] = value
+        name = name_of(top.name, options_above) or f"{top.name}-{len(options_above)}"
         with placed(f"--of, {text}"):
-            platform = registry.make(name, top.driver, {**top.options, **added})
-        options = {each: getattr(platform.options, each) for each in (*top.options, *added)}
-        written = str(value).lower() if isinstance(value, bool) else value
+            platform = registry.make(name, top.driver, {**top.options, **options_above})
+        options = {key_: getattr(platform.options, key_) for key_ in (*top.options, *options_above)}
+        value_text = str(value).lower() if isinstance(value, bool) else value
         remedy = f"leave {key} out, as by default"
-        rungs.append(Rung(name, f"{key} = {written}", top.driver, options, remedy))
+        rungs.append(Rung(name, f"{key} = {value_text}", top.driver, options, remedy))
     return rungs
 
 
-def _alone(rungs: Sequence[Rung], below: Rung, rung: Rung) -> PlatformSide | None:
+def _side_with_rung_alone(
+    rungs: Sequence[Rung], lower_rung: Rung, rung: Rung
+) -> PlatformSide | None:
     """Return the ground with nothing but what is new on a rung; None where that is no platform.
 
     It is of the driver of the ground, or else of the first rung above it, whose ground has no options then.
     """
     ground, first = rungs[:2]
-    if below is ground:
+    if lower_rung is ground:
         return _side(rung)
-    if rung.driver != below.driver:
+    if rung.driver != lower_rung.driver:
         return None
-    name, changes = f"{rung.name}-alone", _changes(below, rung)
-    side = _made(name, ground.driver, {**ground.options, **changes})
+    name, changes = f"{rung.name}-alone", _changes(lower_rung, rung)
+    side = _make_side(name, ground.driver, {**ground.options, **changes})
     if side is None and first.driver != ground.driver:
-        side = _made(name, first.driver, changes)
+        side = _make_side(name, first.driver, changes)
     return side
 
 
-def _without(top: Rung, below: Rung, rung: Rung) -> PlatformSide | None:
+def _side_without_rung(top: Rung, lower_rung: Rung, rung: Rung) -> PlatformSide | None:
     """Return the highest rung with all but what is new on another one; None where that is no platform."""
     if rung.left_out_by is not None:
         options = {**top.options, **rung.left_out_by}
-    elif rung.driver == below.driver == top.driver:
+    elif rung.driver == lower_rung.driver == top.driver:
         options = dict(top.options)
-        for key in _changes(below, rung):
+        for key in _changes(lower_rung, rung):
             options.pop(key)
-            if key in below.options:
-                options[key] = below.options[key]
+            if key in lower_rung.options:
+                options[key] = lower_rung.options[key]
     else:
         return None
-    return _made(f"without-{rung.name}", top.driver, options)
+    return _make_side(f"without-{rung.name}", top.driver, options)
 
 
-def _changes(below: Rung, rung: Rung) -> dict[str, Any]:
+def _changes(lower_rung: Rung, rung: Rung) -> dict[str, Any]:
     changes = {}
     for key, value in rung.options.items():
-        if key not in below.options or below.options[key] != value:
+        if key not in lower_rung.options or lower_rung.options[key] != value:
             changes[key] = value
     return changes
 
 
-def _made(name: str, driver: str, options: Mapping[str, Any]) -> PlatformSide | None:
+def _make_side(name: str, driver: str, options: Mapping[str, Any]) -> PlatformSide | None:
     """Return a platform of these options; None where the driver does not have them, or not without others."""
     try:
         registry.make(name, driver, options)

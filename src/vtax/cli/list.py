@@ -43,7 +43,7 @@ from vtax.units import format_duration
 @json_option
 def command(conditions: tuple[str, ...], as_json: bool) -> None:
     """List the runs in the store, newest last."""
-    is_wanted = _wanted(conditions)
+    is_wanted = _filter_of(conditions)
     try:
         store = existing_store()
         all_runs = store.runs()
@@ -117,39 +117,39 @@ _MATCHES: dict[str, Callable[[str, str], bool]] = {
 _NOTE_CHARS = 40
 
 
-def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
+def _filter_of(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
     """Return what says whether a run meets the conditions as typed. Raises BadInput for one that is none."""
     values: dict[str, list[str]] = {}
-    since = float("-inf")
-    known = (*_TEXTS, "since")
+    since_s = float("-inf")
+    keys = (*_TEXTS, "since")
     for condition in conditions:
         key, equals, value = condition.partition("=")
-        if not equals and key in known:
+        if not equals and key in keys:
             raise BadInput(
                 f"--where {condition} has no value", hint=f"write --where {condition}=VALUE"
             )
-        if not equals or key not in known:
+        if not equals or key not in keys:
             raise BadInput(
                 f"--where {condition!r} is no condition on a run",
-                hint=f"write KEY=VALUE with one of the keys {', '.join(known)}",
+                hint=f"write KEY=VALUE with one of the keys {', '.join(keys)}",
             )
         if key == "since":
-            since = max(since, moment_of(value, "--where since"))
+            since_s = max(since_s, moment_of(value, "--where since"))
         else:
             values.setdefault(key, []).append(value)
 
     def is_wanted(run: RunSummary) -> bool:
-        return run.started_at >= since and all(
+        return run.started_at >= since_s and all(
             _has(run, key, texts) for key, texts in values.items()
         )
 
     return is_wanted
 
 
-def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
+def _has(run: RunSummary, key: str, texts: Sequence[str]) -> bool:
     """Return whether a run has one of the wanted values."""
     matches = _MATCHES.get(key, str.__eq__)
-    return any(matches(value, text) for value, text in product(_TEXTS[key](run), wanted))
+    return any(matches(value, text) for value, text in product(_TEXTS[key](run), texts))
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-def _add_plugins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> None:
-    for each in given:
+def _add_plugins(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> None:
+    for path in paths:
         from vtax.host.plugins import add_file
 
-        add_file(Path(each))
+        add_file(Path(path))
 
 
 class LazyGroup(click.Group):

@@ -82,13 +82,13 @@ def prepare_host(home: Home) -> None:
     The caller holds the measuring lock. Raises VtaxError for resources that cannot be removed, since they may disturb
     the run; `vtax clean --forget` forgets them.
     """
-    cleaned = clean(home.journal, notify)
-    for line in cleaned.removed:
+    outcome = clean(home.journal, notify)
+    for line in outcome.removed:
         notify(f"removed leaked resource of a killed run: {line}")
-    for line in cleaned.left:
+    for line in outcome.left:
         notify(f"not removed: {line}")
-    if cleaned.problems:
-        raise leaked_resources(cleaned.problems)
+    if outcome.problems:
+        raise leaked_resources(outcome.problems)
     close_orphans(home)
 
 
@@ -141,10 +141,10 @@ def wait(run: RunHandle, pause_s: float) -> None:
 def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
     """Execute the next session of a paused run in the same process, as `measure`."""
     facts = {**host_facts(), **contents.facts(plan.image)}
-    changed = check_host(run, facts, run.session.number + 1)
+    change_text = check_host(run, facts, run.session.number + 1)
     prepare_host(home)
-    if changed:
-        notify(changed)
+    if change_text:
+        notify(change_text)
     with held_machines(plan, run.name, run) as machines:
         begin_next(run, {**facts, **machines.facts})
         measure(plan, run, home, tune_host=tune_host)
@@ -210,10 +210,10 @@ def _tuned_host(run: RunHandle, home: Home, tune_host: bool) -> Iterator[None]:
     with (
         stop_requests(notify) as ignore_further,
         Journal(home.journal) as journal,
-        tuned(journal) as changed,
+        tuned(journal) as tunable_changes,
     ):
         try:
-            changes = "; ".join(changed) or "no change needed"
+            changes = "; ".join(tunable_changes) or "no change needed"
             notify(f"host tuning: {changes}")
             run.add_warning(Note("tuned", changes=changes))
             yield

@@ -27,10 +27,10 @@ from vtax.units import about_size
 
 def packages_for(study: Study) -> tuple[str, ...]:
     """Return the packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
-    used = [table.name for table in study.benchmark]
-    packages = [*tools.packages_of(used)]
+    benchmark_names = [table.name for table in study.benchmark]
+    packages = [*tools.packages_of(benchmark_names)]
     for table in study.program:
-        if table.name in used:
+        if table.name in benchmark_names:
             packages += table.packages
     packages += topologies.packages_of(
         table.topology for table in study.benchmark if table.topology
@@ -38,13 +38,13 @@ def packages_for(study: Study) -> tuple[str, ...]:
     return tuple(packages)
 
 
-def recipe_for(loaded: LoadedStudy) -> Recipe:
+def recipe_for(loaded_study: LoadedStudy) -> Recipe:
     """Return the image that the guests of a study run.
 
     Raises BadInput for a study that cannot run, where its points decide what data the image has, and for an image of
     the user's that is not there.
     """
-    study = loaded.study
+    study = loaded_study.study
     start = DEFAULT
     if study.guest.image:
         start = images.named(Home.from_environment(), study.guest.image)
@@ -54,7 +54,7 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
     if not any(benchmark and benchmark.makes_data for benchmark in benchmarks):
         return recipe
     data = []
-    for point in checked_points(loaded, Image("none", Path())):
+    for point in checked_points(loaded_study, Image("none", Path())):
         if point.benchmark.makes_data:
             data.append(point.benchmark.data(point.parameters))
     return recipe.with_data(data)
@@ -64,9 +64,11 @@ def _check_entry(study: Study, image: Recipe) -> None:
     """Raise BadInput where a server is to be the program that an image names, and it names none."""
     if not image.own or image.own.entry:
         return
-    used = {table.name for table in study.benchmark}
+    benchmark_names = {table.name for table in study.benchmark}
     for table in study.program:
-        if table.name in used and [f"{{{ENTRY}}}"] in map(list, table.argv.roles.values()):
+        if table.name in benchmark_names and [f"{{{ENTRY}}}"] in map(
+            list, table.argv.roles.values()
+        ):
             raise BadInput(
                 f"the image {study.guest.image} names no program to run",
                 where=f"[[program]] {table.name}",

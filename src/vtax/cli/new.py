@@ -119,20 +119,20 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _answers(name: str, given: dict[str, Any]) -> Draft:
+def _answers(name: str, options: dict[str, Any]) -> Draft:
     """Return the draft of options, and of answers where these are missing. Raises BadInput."""
     asks = is_terminal()
-    missing = [f"--{option}" for option in ("question", "time") if not given[option]]
+    missing = [f"--{option}" for option in ("question", "time") if not options[option]]
     if missing and not asks:
         what = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
         raise BadInput(what, hint="vtax new --help has an example")
-    question = cast(Question, given["question"] or _ask_question())
-    _check_belongs(question, given)
-    resources = _resources(question, given["resources"], asks=asks)
-    difference = _difference(question, given["difference"], asks=asks)
-    line = _program(question, given["program"], asks=asks)
-    platforms = _platforms(given["platforms"], asks=asks)
-    time = _checked_time(given["time"]) if given["time"] else _ask_time()
+    question = cast(Question, options["question"] or _ask_question())
+    _check_belongs(question, options)
+    resources = _resources(question, options["resources"], asks=asks)
+    difference = _difference(question, options["difference"], asks=asks)
+    line = _program(question, options["program"], asks=asks)
+    platforms = _platforms(options["platforms"], asks=asks)
+    time = _checked_time(options["time"]) if options["time"] else _ask_time()
     return Draft(
         name,
         question,
@@ -172,41 +172,47 @@ def _ask_question() -> str:
     )
 
 
-def _check_belongs(question: Question, given: dict[str, Any]) -> None:
+def _check_belongs(question: Question, options: dict[str, Any]) -> None:
     """Raise BadInput for an option of another question."""
-    of = {
+    questions_by_option = {
         "resources": ("--resource", tuple(BODIES)),
         "difference": ("--difference", ("difference",)),
         "program": ("--command", ("program",)),
     }
-    for parameter, (option, questions) in of.items():
-        if given[parameter] and question not in questions:
+    for parameter, (option, questions) in questions_by_option.items():
+        if options[parameter] and question not in questions:
             raise BadInput(
                 f"{option} has no effect on the question {question}",
                 hint=f"it belongs to {', '.join(questions)}",
             )
 
 
-def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tuple[str, ...]:
+def _resources(question: Question, names: tuple[str, ...], *, asks: bool) -> tuple[str, ...]:
     if question not in BODIES:
         return ()
-    known = list(BODIES[question])
-    default = known if question == "service" else [name for name in _USUAL if name in known]
+    known_resources = list(BODIES[question])
+    default = (
+        known_resources
+        if question == "service"
+        else [name for name in _USUAL if name in known_resources]
+    )
 
     def read(text: str) -> tuple[str, ...]:
-        chosen = tuple(dict.fromkeys(_words(text)))
-        for each in chosen or ("resource",):
-            if each not in known:
+        resources = tuple(dict.fromkeys(_words(text)))
+        for resource in resources or ("resource",):
+            if resource not in known_resources:
                 raise BadInput(
-                    f"{question} measures no {each}",
+                    f"{question} measures no {resource}",
                     where="--resource",
-                    hint=f"it knows {', '.join(known)}",
+                    hint=f"it knows {', '.join(known_resources)}",
                 )
-        return chosen
+        return resources
 
-    if not named and asks:
-        return _answer(f"What should it measure ({', '.join(known)})?", ", ".join(default), read)
-    return read(", ".join(named or default))
+    if not names and asks:
+        return _answer(
+            f"What should it measure ({', '.join(known_resources)})?", ", ".join(default), read
+        )
+    return read(", ".join(names or default))
 
 
 def _difference(question: Question, text: str | None, *, asks: bool) -> float | None:
@@ -263,10 +269,10 @@ def _files_of(line: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(files))
 
 
-def _platforms(named: str | None, *, asks: bool) -> tuple[str, ...]:
+def _platforms(names_text: str | None, *, asks: bool) -> tuple[str, ...]:
     """Return the baseline and the others: those that are named, or else that start here. Raises BadInput."""
-    if named:
-        return _known_platforms(named)
+    if names_text:
+        return _known_platforms(names_text)
     names, why_not = startable()
     usual = load("tour").study.platforms
     default = [name for name in usual if name in names and name != BASELINE]
@@ -326,7 +332,7 @@ def _print(draft: Draft, path: Path, result: Preview) -> None:
         f"{draft.time} fits about {format_count(result.blocks, 'block')} of {format_duration(result.block_s)} "
         f"({result.block_s_from})"
     )
-    within = format_percent(draft.margin, "g")
+    margin = format_percent(draft.margin, "g")
     rows = []
     for sight in result.sees:
         difference = equality = "-"
@@ -342,7 +348,7 @@ def _print(draft: Draft, path: Path, result: Preview) -> None:
             "benchmark",
             "noise of a block's ratio",
             "finds a difference of",
-            translate("can show equality within ±{margin}", margin=within),
+            translate("can show equality within ±{margin}", margin=margin),
         ),
         rows,
     )

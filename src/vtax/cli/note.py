@@ -13,10 +13,10 @@ from vtax.store.annotations import Annotations, annotate, checked_note, checked_
 
 
 def _numbers(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[int, ...]:
     """Return the numbers of --remove. Raises BadInput."""
-    texts = listed(context, parameter, given)
+    texts = listed(context, parameter, values)
     for text in texts:
         if not text.isdecimal():
             raise BadInput(
@@ -67,7 +67,7 @@ def command(
 
     vtax list --where tag=TAG and --where note=TEXT find the run again.
     """
-    added = (checked_note(" ".join(words)),) if words else ()
+    new_notes = (checked_note(" ".join(words)),) if words else ()
     checked_tags(tags)
     store = existing_store()
     run = store.open_run(run_name)
@@ -82,11 +82,11 @@ def command(
                 )
             new_tags.pop(tag, None)
         new_tags.update(dict.fromkeys(tags))
-        notes = (*without_notes(before.notes, removed), *added)
+        notes = (*without_notes(before.notes, removed), *new_notes)
         return Annotations(tuple(new_tags), notes)
 
     annotations = run.annotations
-    if added or tags or untags or removed:
+    if new_notes or tags or untags or removed:
         annotations = annotate(store.engine, run.id, change)
     if not annotations.tags and not annotations.notes:
         hint = "" if removed or untags else f"; add one: vtax note {run.name} TEXT"

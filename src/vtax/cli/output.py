@@ -51,15 +51,15 @@ def say(text: str = "") -> None:
     click.echo(with_program_path(text))
 
 
-def confirmed(question: str, unanswered: BadInput) -> bool:
-    """Prompt for confirmation on stderr. Raises `unanswered`, below the prompt, when stdin cannot answer."""
+def confirmed(question: str, no_answer: BadInput) -> bool:
+    """Prompt for confirmation on stderr. Raises `no_answer`, below the prompt, when stdin cannot answer."""
     try:
         return click.confirm(question, default=False, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
         notify("")
-        raise unanswered from None
+        raise no_answer from None
 
 
 def with_program_path(text: str) -> str:
@@ -178,11 +178,11 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
         raise BadInput(
             "only root can see whether the guest image is built", hint="run it again with sudo"
         )
-    what, more = "the guest image", list(recipe.added if recipe.is_layered else ())
+    what, additions = "the guest image", list(recipe.added if recipe.is_layered else ())
     if recipe.disk_bytes:
-        more.append(f"a disk of {about_size(recipe.disk_bytes)}")
-    if more:
-        what += f" with {', '.join(more)}"
+        additions.append(f"a disk of {about_size(recipe.disk_bytes)}")
+    if additions:
+        what += f" with {', '.join(additions)}"
     hint = "sudo vtax image build"
     if recipe.own:
         hint = "vtax run builds it"

@@ -26,8 +26,8 @@ _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 def changes_of(options: RunOptions, study: Study) -> dict[str, Any]:
     """Return what options change of a study. Raises BadInput."""
-    given = options.of_study
-    guest = {name: given[name] for name in _OF_GUEST if name in given}
+    options_given = options.of_study
+    guest = {name: options_given[name] for name in _OF_GUEST if name in options_given}
     links = link_changes(study, options.link)
     return merge_changes(
         {"platforms": list(options.platforms)} if options.platforms else {},
@@ -36,11 +36,11 @@ def changes_of(options: RunOptions, study: Study) -> dict[str, Any]:
         links,
         boot_changes(study, options.boot, options.blocks, options.platforms),
         design_overrides(study, options.blocks, options.sessions, options.budget),
-        _name_changes(study, given, _bridged(study, links)),
+        _name_changes(study, options_given, _attachment_changes(study, links)),
     )
 
 
-def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
+def link_changes(study: Study, texts: Sequence[str]) -> dict[str, Any]:
     """Return what --link changes: the settings of every link of the study, whose own ones stay beside them.
 
     A setting that only some topologies of the study have is set on the links of those. A link with an end on another
@@ -48,35 +48,35 @@ def link_changes(study: Study, given: Sequence[str]) -> dict[str, Any]:
 
     Raises BadInput for what is no KEY=VALUE, for a factor, and for a study without network benchmarks.
     """
-    if not given:
+    if not texts:
         return {}
-    settings = dict(map(_setting, given))
-    changed, is_linked = [], False
+    settings = dict(map(_setting, texts))
+    changed_tables, is_linked = [], False
     tables = study.declared()["benchmark"]
     names = {table["topology"] for table in tables if table["topology"]}
     fields = {name: set(topology.Settings.model_fields) for name, topology in topologies().items()}
-    known = set[str]().union(*(fields.get(name, set()) for name in names))
+    known_settings = set[str]().union(*(fields.get(name, set()) for name in names))
     for table in tables:
         values = {key: value for key, value in table.items() if value is not None}
         if _has_link(table):
             is_linked = True
-            others = known - fields.get(table["topology"], known)
-            own = {name: value for name, value in settings.items() if name not in others}
-            _refuse_own_settings(study, table, own)
-            if own.keys() & _ENDS and table["link"].get("attachment") in _LEADS_NOWHERE:
-                own = {"attachment": "bridge", **own}
-            values["link"] = {**table["link"], **own}
-        changed.append(values)
+            others = known_settings - fields.get(table["topology"], known_settings)
+            own_settings = {name: value for name, value in settings.items() if name not in others}
+            _refuse_own_settings(study, table, own_settings)
+            if own_settings.keys() & _ENDS and table["link"].get("attachment") in _LEADS_NOWHERE:
+                own_settings = {"attachment": "bridge", **own_settings}
+            values["link"] = {**table["link"], **own_settings}
+        changed_tables.append(values)
     if not is_linked:
         raise BadInput(
             f"{study.name} has no network benchmark, so it has no links",
             where="--link",
             hint="omit --link",
         )
-    return {"benchmark": changed}
+    return {"benchmark": changed_tables}
 
 
-def _bridged(study: Study, links: Mapping[str, Any]) -> list[ChangedPart]:
+def _attachment_changes(study: Study, links: Mapping[str, Any]) -> list[ChangedPart]:
     """Return what `link_changes` changed of attachments."""
     parts = []
     for before, table in zip(
@@ -110,26 +110,28 @@ def _refuse_own_settings(
 
 
 def boot_changes(
-    study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
+    study: Study, texts: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return what --boot changes: the boots of the host, and, where the study has none, a session for each block, but
     for a sequential order; as many blocks as its rule allows at most, where that looks at figures.
 
-    given: the values of --boot.
+    texts: the values of --boot.
     blocks: that of --blocks.
     platforms: those of --platforms.
 
     Raises BadInput for what is no NAME=ENTRY:PLATFORM,..., nor NAME=ENTRY with a name among the study's own boots.
     """
-    if not given:
+    if not texts:
         return {}
     tables = {boot.name: boot.model_dump() for boot in study.boot}
-    own = study.paper.boots if study.paper else {}
+    platforms_of_boots = study.paper.boots if study.paper else {}
     if tables:
-        own = {name: table["platforms"] for name, table in tables.items()}
+        platforms_of_boots = {name: table["platforms"] for name, table in tables.items()}
     if platforms:
-        own = {name: [p for p in names if p in platforms] for name, names in own.items()}
-    boots = [_boot(text, own, study) for text in given]
+        platforms_of_boots = {
+            name: [p for p in names if p in platforms] for name, names in platforms_of_boots.items()
+        }
+    boots = [_boot(text, platforms_of_boots, study) for text in texts]
     if tables:
         tables |= {boot["name"]: boot for boot in boots}
         return {"boot": list(tables.values())}
@@ -142,20 +144,20 @@ def boot_changes(
 
 
 def _name_changes(
-    study: Study, given: Mapping[str, Any], attachments: Sequence[ChangedPart]
+    study: Study, options_given: Mapping[str, Any], attachments: Sequence[ChangedPart]
 ) -> dict[str, Any]:
     """Return the study's own list of what options changed, with the given ones; it stands beside every result.
 
     attachments: what --link changed of them.
     """
-    if not given:
+    if not options_given:
         return {}
-    added = []
-    for option, value in given.items():
+    changes = []
+    for option, value in options_given.items():
         text = ", ".join(value) if isinstance(value, tuple) else str(value)
         parts = [ChangedPart(what=text), *(attachments if option == "link" else ())]
-        added.append(changed_by(f"--{option}", parts))
-    return {"changed_by": [*(change.model_dump() for change in study.changed_by), *added]}
+        changes.append(changed_by(f"--{option}", parts))
+    return {"changed_by": [*(change.model_dump() for change in study.changed_by), *changes]}
 
 
 @contextmanager
@@ -172,11 +174,11 @@ def blaming_options(options: RunOptions, study: str) -> Iterator[None]:
 
 def merge_changes(*changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return all changes as one: tables key by key, the later ones first."""
-    merged: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for change in changes:
         for key, value in change.items():
-            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, Mapping) else value
-    return merged
+            values[key] = {**values.get(key, {}), **value} if isinstance(value, Mapping) else value
+    return values
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -195,28 +197,32 @@ def _has_link(table: Mapping[str, Any]) -> bool:
     return bool(table["topology"] or (benchmark and benchmark.needs_network))
 
 
-def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str, Any]:
+def _boot(
+    text: str, platforms_of_boots: Mapping[str, Sequence[str]], study: Study
+) -> dict[str, Any]:
     """Return a table of [[boot]] from `NAME=ENTRY:PLATFORM,...`, or of a boot that the study has from `NAME=ENTRY`.
 
-    own: platforms of the study's boots. An entry may have colons.
+    platforms_of_boots: of the study's own. An entry may have colons.
     """
     name, _, value = map(str.strip, text.partition("="))
     entry, _, names = value.rpartition(":")
     platforms = list(filter(None, map(str.strip, names.split(","))))
-    known = {*study.platforms, *(table.name for table in study.platform), *driver_names()}
-    unknown = [platform for platform in platforms if platform not in known]
-    if name in own and value and (unknown or not entry or not platforms):
-        if entry and len(unknown) < len(platforms):
-            raise BadInput(f"there is no platform {unknown[0]!r}", where="--boot", hint=_BOOT_FORM)
-        entry, platforms = value, list(own[name])
+    known_platforms = {*study.platforms, *(table.name for table in study.platform), *driver_names()}
+    unknown_platforms = [platform for platform in platforms if platform not in known_platforms]
+    if name in platforms_of_boots and value and (unknown_platforms or not entry or not platforms):
+        if entry and len(unknown_platforms) < len(platforms):
+            raise BadInput(
+                f"there is no platform {unknown_platforms[0]!r}", where="--boot", hint=_BOOT_FORM
+            )
+        entry, platforms = value, list(platforms_of_boots[name])
         if not platforms:
             raise BadInput(
                 f"no platform of the boot {name} is measured", where="--boot", hint="omit this boot"
             )
     if not (name and entry.strip() and platforms):
         hint = _BOOT_FORM
-        if own:
-            forms = " --boot ".join(f"{boot}=ENTRY" for boot in own)
+        if platforms_of_boots:
+            forms = " --boot ".join(f"{boot}=ENTRY" for boot in platforms_of_boots)
             hint += _OWN_BOOTS.format(study=study.name, names=forms)
         raise BadInput(
             f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=hint

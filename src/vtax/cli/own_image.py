@@ -48,11 +48,11 @@ def study_of(options: RunOptions) -> str:
             )
         return options.study
     if options.study is not None or options.benchmarks or image is None:
-        replaced, command = "STUDY", "vtax run"
+        argument, command = "STUDY", "vtax run"
         if options.ladder is not None:
-            replaced, command = "BENCHMARK", f"vtax anatomy --of {options.ladder}"
+            argument, command = "BENCHMARK", f"vtax anatomy --of {options.ladder}"
         raise BadInput(
-            f"--load takes the place of {replaced}, and needs --image",
+            f"--load takes the place of {argument}, and needs --image",
             where="--load",
             hint=f"{command} --image {image or 'shop'} --load '{load_of}'",
         )

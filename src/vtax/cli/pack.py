@@ -48,15 +48,15 @@ def command(study: str, output: Path | None, pythons: tuple[str, ...], as_json: 
     from vtax.campaign.wheelhouse import PYTHONS
 
     need_root("exporting an image")
-    loaded = load(study)
-    image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
-    target = output or Path(f"{loaded.study.name}.vtax-pack")
+    loaded_study = load(study)
+    image = built_image(Home.from_environment(), recipe_for(loaded_study), loaded_study.source)
+    target = output or Path(f"{loaded_study.study.name}.vtax-pack")
     with measuring_lock("vtax pack"), replacing(target, "-o") as file:
-        found = replace(
-            write_pack(Path(loaded.source), image, file, pythons or PYTHONS, notify),
+        pack = replace(
+            write_pack(Path(loaded_study.source), image, file, pythons or PYTHONS, notify),
             file=str(target),
         )
     if as_json:
-        print_json({"schema": "vtax.pack/1", **values_of(found)})
+        print_json({"schema": "vtax.pack/1", **values_of(pack)})
         return
-    say(f"pack {target} written: {about_size(found.bytes)}, digest {found.digest}")
+    say(f"pack {target} written: {about_size(pack.bytes)}, digest {pack.digest}")

@@ -92,9 +92,13 @@ def requested(options: dict[str, Any]) -> Axes | None:
 
 def refuse_beside_axes(raw: str | None, views: Mapping[str, Any]) -> None:
     """Raise BadInput for views and raw output beside axes."""
-    chosen = ["raw"] if raw is not None else [name for name, given in views.items() if given]
-    if chosen:
-        raise BadInput(f"--{chosen[0]} excludes --rows, --cols and --panel", hint="use one of them")
+    view_names = (
+        ["raw"] if raw is not None else [name for name, is_given in views.items() if is_given]
+    )
+    if view_names:
+        raise BadInput(
+            f"--{view_names[0]} excludes --rows, --cols and --panel", hint="use one of them"
+        )
 
 
 def print_pivot(
@@ -117,15 +121,15 @@ def print_pivot(
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.terminal import render
 
-    only = wanted(options)
-    source = source_of(store, run_name, wanted=replace(only, where=()))
+    filter_words = wanted(options)
+    source = source_of(store, run_name, wanted=replace(filter_words, where=()))
     analysis = source.analysis
     table = pivot(
         source,
         axes,
         options["value"] or "mean",
         metric=options["metric"] or "",
-        where=only.where,
+        where=filter_words.where,
         to=options["to"] or "",
         every_metric=every_metric,
     )

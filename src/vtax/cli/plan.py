@@ -44,19 +44,21 @@ def as_json(plan: Plan) -> dict[str, Any]:
     """
     points = {point.key: _describe_point(point) for point in plan.points}
     platforms, not_tested, programs, cells = [], [], [], []
-    for planned in plan.platforms:
+    for planned_platform in plan.platforms:
         platform = {
-            "name": planned.platform.name,
-            **planned.platform.identity(),
-            "available": planned.probe.available,
-            "reason": planned.probe.reason,
-            "hint": planned.probe.hint,
-            "guests": _guests(plan, planned),
+            "name": planned_platform.platform.name,
+            **planned_platform.platform.identity(),
+            "available": planned_platform.probe.available,
+            "reason": planned_platform.probe.reason,
+            "hint": planned_platform.probe.hint,
+            "guests": _guests(plan, planned_platform),
         }
         platforms.append(platform)
-    for untested in plan.untested:
-        entry = {"platform": untested.platform.name, **points[untested.point.key]}
-        not_tested.append({**entry, "reason": untested.error.what, "hint": untested.error.hint})
+    for untested_point in plan.untested:
+        entry = {"platform": untested_point.platform.name, **points[untested_point.point.key]}
+        not_tested.append(
+            {**entry, "reason": untested_point.error.what, "hint": untested_point.error.hint}
+        )
     for program in plan.programs:
         entry = {"platform": program.platform, "option": program.option}
         programs.append({**entry, "value": program.value, "what": program.what})
@@ -68,7 +70,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "image": plan.image.key,
         "baseline": plan.study.baseline,
-        **_declared(plan),
+        **_design_as_json(plan),
         **_estimate(plan),
         "caches": _cache_lines(plan),
         "cautions": _cautions(plan),
@@ -81,7 +83,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _declared(plan: Plan) -> dict[str, Any]:
+def _design_as_json(plan: Plan) -> dict[str, Any]:
     """Return the design, and what --scale, --protocol and --ab changed of the study, as JSON."""
     return {
         "design": plan.study.design.model_dump(mode="json"),
@@ -105,7 +107,7 @@ def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
     if plan.study.boot:
         for visit, session in boots.guests_by_visit(plan):
             visits[id(session.platform), session.block] = vars(visit)
-    for session in _limited(_certain_guests(plan)):
+    for session in _first_lives(_certain_guests(plan)):
         yield {
             **visits.get((id(session.platform), session.block), {}),
             "block": session.block + 1,
@@ -114,20 +116,20 @@ def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
         }
 
 
-def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
+def _guests(plan: Plan, planned_platform: PlannedPlatform) -> dict[str, Any] | None:
     """Return resource limits of a platform's guests, as JSON; None without limits or without cells.
 
     at_once: number of concurrent guests. memory_at_once_bytes: memory of all of them.
     """
-    largest = plan.largest_of(planned.platform.name)
-    if largest is None or not planned.platform.driver.tunings:
+    largest = plan.largest_of(planned_platform.platform.name)
+    if largest is None or not planned_platform.platform.driver.tunings:
         return None
     return {
         "vcpus": plan.resources.vcpus,
         "memory_bytes": plan.resources.memory_bytes,
         "at_once": largest.guests,
         "memory_at_once_bytes": largest.guests * plan.resources.memory_bytes,
-        "scratch": _scratch_places(plan, planned.platform),
+        "scratch": _scratch_places(plan, planned_platform.platform),
     }
 
 
@@ -168,15 +170,15 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for table in plan.study.benchmark:
         if table.margin not in (None, design.margin):
             compared += f", {table.title} ±{plain_percent(table.margin)}"
-    more = "--blocks" if design.rule.is_counted else "min_blocks ="
-    compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
+    option = "--blocks" if design.rule.is_counted else "min_blocks ="
+    compared += _too_few_for_verdicts(plan.min_blocks, f"{option} {MINIMUM_BLOCKS}")
     notify(compared)
     if design.budget is not None:
         affordable = plan.blocks_within(design.budget)
-        more = f"--budget {_round_up(MINIMUM_BLOCKS * block_s)}"
+        option = f"--budget {_round_up(MINIMUM_BLOCKS * block_s)}"
         notify(
             f"the budget of {format_duration(design.budget)} fits about {format_count(affordable, 'whole block')} "
-            f"by that estimate{_expected_to_leave(plan, affordable)}{_too_few_for_verdicts(affordable, more)}"
+            f"by that estimate{_expected_to_leave(plan, affordable)}{_too_few_for_verdicts(affordable, option)}"
         )
     if plan.privileges:
         notify(
@@ -184,10 +186,10 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         )
     for program in plan.programs:
         notify(f"this study runs as root of this host: {program}")
-    for planned in plan.platforms:
-        if not planned.probe.available:
-            reason = with_hint(planned.probe.reason, planned.probe.hint)
-            notify(f"not tested: {planned.platform.name}: {reason}")
+    for planned_platform in plan.platforms:
+        if not planned_platform.probe.available:
+            reason = with_hint(planned_platform.probe.reason, planned_platform.probe.hint)
+            notify(f"not tested: {planned_platform.platform.name}: {reason}")
     for line in _not_tested(plan):
         notify(line)
 
@@ -215,11 +217,11 @@ def _sessions(plan: Plan) -> str:
     return f" in {design.sessions} sessions, {' and '.join(parts)}"
 
 
-def _too_few_for_verdicts(blocks: int, more: str) -> str:
-    """Return `; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
+def _too_few_for_verdicts(blocks: int, option: str) -> str:
+    """Return `; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. option: to get them."""
     if blocks >= MINIMUM_BLOCKS:
         return ""
-    return f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
+    return f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {option}"
 
 
 def _round_up(seconds: float) -> str:
@@ -233,17 +235,17 @@ def _guest_resources(plan: Plan) -> list[str]:
     vcpus, disk = format_count(plan.resources.vcpus, "vCPU"), plan.study.guest.disk
     memory_bytes = plan.resources.memory_bytes
     names_by_text: dict[str, list[str]] = {}
-    for planned in plan.platforms:
-        name = planned.platform.name
+    for planned_platform in plan.platforms:
+        name = planned_platform.platform.name
         largest = plan.largest_of(name)
         if largest is None:
             continue
         text = "all of the machine; vtax sets no limits there"
-        if planned.platform.driver.tunings:
+        if planned_platform.platform.driver.tunings:
             text = f"{vcpus} and {about_size(memory_bytes)} each"
-            if disk and planned.platform.disk:
+            if disk and planned_platform.platform.disk:
                 text += f", disk of {about_size(disk)}"
-            text += f", /scratch: {', '.join(_scratch_places(plan, planned.platform))}"
+            text += f", /scratch: {', '.join(_scratch_places(plan, planned_platform.platform))}"
             if largest.guests > 1:
                 place = largest.topology or largest.label
                 total = about_size(largest.guests * memory_bytes)
@@ -260,7 +262,11 @@ def _scratch_places(plan: Plan, platform: Platform) -> list[str]:
 
 def _cache_lines(plan: Plan) -> list[str]:
     """Return what disk_room.cache_lines says of the plan."""
-    available = [planned.platform for planned in plan.platforms if planned.probe.available]
+    available = [
+        planned_platform.platform
+        for planned_platform in plan.platforms
+        if planned_platform.probe.available
+    ]
     return cache_lines(plan.points, plan.context(), available)
 
 
@@ -272,9 +278,11 @@ def _cautions(plan: Plan) -> list[str]:
 def _not_tested(plan: Plan) -> list[str]:
     """Return `not tested: gvisor-ptrace in iperf3, router: REASON`; points with the same reason together."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
-    for untested in plan.untested:
-        point = untested.point
-        counts[untested.platform.name, point.label, point.topology, untested.error.what] += 1
+    for untested_point in plan.untested:
+        point = untested_point.point
+        counts[
+            untested_point.platform.name, point.label, point.topology, untested_point.error.what
+        ] += 1
     points_of = Counter(point.label for point in plan.points)
     lines = []
     for (platform, label, topology, reason), count in counts.items():
@@ -297,7 +305,7 @@ def _certain_guests(plan: Plan) -> Iterator[GuestLife]:
             yield from plan.guests(block)
 
 
-def _limited(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
+def _first_lives(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
     """Yield sessions until they hold _CELLS_LISTED."""
     cells = 0
     for session in sessions:
@@ -327,8 +335,8 @@ def _platforms_in_order(sessions: Iterable[GuestLife]) -> str:
 
 def _first_shown(parts: Sequence[str]) -> str:
     """Return the first of the parts of an order, and whether there are more."""
-    more = ["..."] if len(parts) > _ORDER_SHOWN else []
-    return "; ".join([*parts[:_ORDER_SHOWN], *more])
+    ellipsis = ["..."] if len(parts) > _ORDER_SHOWN else []
+    return "; ".join([*parts[:_ORDER_SHOWN], *ellipsis])
 
 
 def _order_by_boot(plan: Plan) -> str:
@@ -360,10 +368,10 @@ def _boots(plan: Plan) -> Iterator[str]:
         names = ", ".join(boots.boot_order(study, plan.seed, session))
         orders.append(f"session {session}: {names}")
     yield f"order of boots: {_first_shown(orders)}"
-    most = len(boots.planned_visits(study, plan.seed))
+    visit_count = len(boots.planned_visits(study, plan.seed))
     yield (
-        f"at most {format_count(most, 'reboot')}, one fewer when this host is in the first of these boots: about "
-        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, each assumed at {format_duration(boots.REBOOT_S)}"
+        f"at most {format_count(visit_count, 'reboot')}, one fewer when this host is in the first of these boots: about "
+        f"{format_duration(visit_count * boots.REBOOT_S)} beside that estimate, each assumed at {format_duration(boots.REBOOT_S)}"
     )
 
 

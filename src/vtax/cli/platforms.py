@@ -55,10 +55,10 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     first_of: dict[tuple[str, str], str] = {}
     rows = []
     for name, driver in platforms:
-        probe, same = probes.get(name), _same_as(name)
+        probe, synonyms = probes.get(name), _same_as(name)
         note, options = _note(probe, driver.summary), _options(name)
-        if same:
-            note, options = translate("same as {name}", name=same), ""
+        if synonyms:
+            note, options = translate("same as {name}", name=synonyms), ""
         elif first_of.setdefault((driver.name, note), name) != name:
             is_summary = note.startswith(translate(driver.summary))
             first = first_of[driver.name, note]
@@ -89,19 +89,19 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         return
     platform = get(name)
     probe, why_not = (None, "--no-probe") if no_probe else _probe_of(platform)
-    own = platform.options.model_dump(exclude_unset=True)
+    options = platform.options.model_dump(exclude_unset=True)
     if as_json:
         print_json(
             {
                 "platform": name,
                 **_driver_json(platform.driver),
-                "own_options": own,
+                "own_options": options,
                 **_probe_json(probe),
                 "not_probed": why_not,
             }
         )
         return
-    driver = ", ".join(filter(None, (platform.driver.name, _format_options(own))))
+    driver = ", ".join(filter(None, (platform.driver.name, _format_options(options))))
     say(f"{name}: {translate(platform.driver.summary)}\n  {translate('driver')}: {driver}")
     for what, text in _probe_facts(probe, why_not):
         if text:
@@ -155,9 +155,9 @@ def _print_driver(driver: Driver) -> None:
 
 def _described_options(name: str, options: Mapping[str, Any]) -> str:
     """Return the options of a platform, or the name of another one with the same."""
-    same = _same_as(name)
-    if same:
-        return translate("same as {name}", name=same)
+    synonyms = _same_as(name)
+    if synonyms:
+        return translate("same as {name}", name=synonyms)
     return _format_options(options) or translate("default options")
 
 
@@ -185,8 +185,8 @@ def _options(name: str) -> str:
 def _same_as(name: str) -> str:
     """Return the first of the names of a platform that has several; empty where it is this one."""
     variants = get(name).driver.variants if name in names() else {}
-    same = [other for other, options in variants.items() if options == variants[name]]
-    first = min(same, default=name)
+    synonyms = [other for other, options in variants.items() if options == variants[name]]
+    first = min(synonyms, default=name)
     return "" if first == name else first
 
 

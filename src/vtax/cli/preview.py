@@ -69,15 +69,15 @@ class Preview:
 def startable() -> tuple[list[str], str]:
     """Return (platforms that start here, or were tested in the newest run, and why they were not probed)."""
     if os.geteuid() != 0:
-        return _tested(), "probing needs root"
+        return _newest_platforms(), "probing needs root"
     image = checked(Home.from_environment())
     with probing_lock("vtax new") as why_not:
         if why_not:
-            return _tested(), why_not
+            return _newest_platforms(), why_not
         return [name for name in names() if get(name).probe(image).available], ""
 
 
-def _tested() -> list[str]:
+def _newest_platforms() -> list[str]:
     """Return the platforms that the newest run of this host tested."""
     with suppress(BadInput):
         for run in existing_store().newest(machine_id()):
@@ -125,13 +125,13 @@ def preview(draft: Draft, path: Path) -> Preview:
 
 def _plan(path: Path) -> tuple[Plan, str]:
     """Return (the plan, why platforms were not looked at). No guest is started."""
-    loaded, home = load(str(path)), Home.from_environment()
+    loaded_study, home = load(str(path)), Home.from_environment()
     why_not = "" if os.geteuid() == 0 else "probing needs root"
     image = Image("none", home.images)
     with suppress(BadInput):  # it is not built yet, or only root sees it
-        image = built_image(home, recipe_for(loaded))
-    probes = unprobed(loaded.study.platforms) if why_not else None
-    plan = make_plan(loaded, image=image, probes=probes, dry=True)
+        image = built_image(home, recipe_for(loaded_study))
+    probes = unprobed(loaded_study.study.platforms) if why_not else None
+    plan = make_plan(loaded_study, image=image, probes=probes, dry=True)
     with suppress(BadInput):  # no store yet
         plan = with_costs(plan, Store.existing(home.store_url))
     return plan, why_not
@@ -161,19 +161,21 @@ def _lost_before(plan: Plan) -> list[str]:
             for record in run.platforms:
                 reason = f"not tested in {run.name}: {record.name}: {record.reason}"
                 reasons.setdefault(record.name, "" if record.available else reason)
-    planned = [reasons.get(entry.platform.name, "") for entry in plan.platforms]
-    return list(filter(None, planned))
+    reasons_of_plan = [reasons.get(entry.platform.name, "") for entry in plan.platforms]
+    return list(filter(None, reasons_of_plan))
 
 
 def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
     benchmarks = {point.label: point.benchmark.name for point in plan.points}
-    known: dict[str, BlockNoise] = {}
+    noise_by_benchmark: dict[str, BlockNoise] = {}
     with suppress(BadInput):
         store = existing_store()
-        known = noise_of_host(store, machine_id(), set(benchmarks.values()), draft.platforms)
+        noise_by_benchmark = noise_of_host(
+            store, machine_id(), set(benchmarks.values()), draft.platforms
+        )
     sights = []
     for label, benchmark in benchmarks.items():
-        noise = known.get(benchmark, ASSUMED)
+        noise = noise_by_benchmark.get(benchmark, ASSUMED)
         if blocks < 2:
             sights.append(Sight(label, noise.sd, noise.source, None, None))
             continue
@@ -188,12 +190,12 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
 def _notes(plan: Plan, why_not: str) -> list[str]:
     notes = [f"the platforms were not probed: {why_not}"] if why_not else []
     notes += _lost_before(plan)
-    for planned in plan.platforms:
-        if not planned.probe.available:
-            reason = with_hint(planned.probe.reason, planned.probe.hint)
-            notes.append(f"not tested: {planned.platform.name}: {reason}")
+    for planned_platform in plan.platforms:
+        if not planned_platform.probe.available:
+            reason = with_hint(planned_platform.probe.reason, planned_platform.probe.hint)
+            notes.append(f"not tested: {planned_platform.platform.name}: {reason}")
     points: dict[str, None] = {}
-    for untested in plan.untested:
-        place = f"{untested.platform.name} in {untested.point.label}"
-        points[f"not tested: {place}: {untested.error.what}"] = None
+    for untested_point in plan.untested:
+        place = f"{untested_point.platform.name} in {untested_point.point.label}"
+        points[f"not tested: {place}: {untested_point.error.what}"] = None
     return [*notes, *points]

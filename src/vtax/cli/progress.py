@@ -43,8 +43,8 @@ def figure_text(figure: Figure | None) -> str:
     value, unit = figure
     scale = scale_for(unit, [value])
     step = value.step if isinstance(value, Printed) else 0.0
-    shown, _ = mean_and_half_width(value, math.inf, scale, step)
-    return f"{shown} {scale.unit}"
+    mean_text, _ = mean_and_half_width(value, math.inf, scale, step)
+    return f"{mean_text} {scale.unit}"
 
 
 def observer(run: RunHandle) -> PlainProgress | BarProgress:
@@ -69,16 +69,16 @@ class MatrixSoFar:
 
     def refresh(self, blocks: int) -> None:
         """Compute it after so many whole blocks, where they are enough for a verdict and it is due."""
-        started = time.monotonic()
-        if blocks < MINIMUM_BLOCKS or started < self._due_at:
+        start_s = time.monotonic()
+        if blocks < MINIMUM_BLOCKS or start_s < self._due_at:
             return
         from vtax.report.analysis.result import analyse_data
         from vtax.report.answers.result.view import matrix_of
         from vtax.store.query import load
 
         self.document = matrix_of(analyse_data(load(self._run.engine, self._run)))
-        ended = time.monotonic()
-        self._due_at = ended + _TIMES_APART * (ended - started)
+        end_s = time.monotonic()
+        self._due_at = end_s + _TIMES_APART * (end_s - start_s)
 
 
 class PlainProgress(Observer):
@@ -113,9 +113,9 @@ class PlainProgress(Observer):
         number = f"{progress.done_trials}/{progress.total_trials}"
         if progress.is_warmup:
             number = "warm-up"
-        left = f"about {format_duration(progress.left_s)} left"
+        time_left = f"about {format_duration(progress.left_s)} left"
         where = f"[{block_text(progress)}, {number}] {trial.platform} {trial.what}"
-        notify(f"{where}: {outcome} ({left})")
+        notify(f"{where}: {outcome} ({time_left})")
 
 
 class BarProgress(PlainProgress):

@@ -22,23 +22,23 @@ _NO_OUTPUT = "no output is stored for this trial"
 
 
 def print_raw(
-    store: Store, run_name: str, number: str, wanted: FilterWords, *, as_json: bool
+    store: Store, run_name: str, number: str, filter_words: FilterWords, *, as_json: bool
 ) -> None:
     """Print the outputs of one trial, by its position, or of EVERY selected one.
 
     store: of the run.
     run_name: its name.
     number: position of the trial, or EVERY.
-    wanted: which trials are selected.
+    filter_words: which trials are selected.
 
     Raises BadInput when no selected trial has this position, StoreError.
     """
     run = store.open_run(run_name)
-    data = load(store.engine, run).narrowed(selection_of(run, wanted))
-    trials, stored = trials_of(data), data.trials
+    data = load(store.engine, run).narrowed(selection_of(run, filter_words))
+    trials, stored_trials = trials_of(data), data.trials
     if number != EVERY:
-        trials = [_chosen(run.name, trials, number)]
-    ids = dict(zip(stored.position.tolist(), stored.id.tolist(), strict=True))
+        trials = [_find_trial(run.name, trials, number)]
+    ids = dict(zip(stored_trials.position.tolist(), stored_trials.id.tolist(), strict=True))
     wanted_ids = {trial.position: ids[trial.position] for trial in trials}
     outputs_by_trial = outputs_of_each(store.engine, run, wanted_ids)
     with_outputs = zip(trials, outputs_by_trial, strict=True)
@@ -51,18 +51,18 @@ def print_raw(
         document_stream().write("\n".join([_heading(trial), *lines, "", ""]))
 
 
-def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
+def _find_trial(run: str, trials: Sequence[Trial], number: str) -> Trial:
     by_position = {str(trial.position): trial for trial in trials}
-    if wanted in by_position:
-        return by_position[wanted]
+    if number in by_position:
+        return by_position[number]
     hint = f"vtax show {run} --trials lists them"
-    if not wanted.isdecimal():
+    if not number.isdecimal():
         raise BadInput(
-            f"{wanted!r} is not the number of a trial",
+            f"{number!r} is not the number of a trial",
             where="--raw",
             hint=f"write RUN before --raw; {hint}",
         )
-    raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", hint=hint)
+    raise BadInput(f"{run} has no trial {number} among those selected", where="--raw", hint=hint)
 
 
 def _heading(trial: Trial) -> str:
@@ -80,8 +80,8 @@ def _heading(trial: Trial) -> str:
 
 def _lines(output: OutputRow) -> Iterator[str]:
     """Yield the output of a program; control characters are shown as escapes."""
-    ended = f"exit status {output.status}" if output.status >= 0 else f"signal {-output.status}"
-    yield f"---- {one_line(output.role)}: {one_line(escaped(shlex.join(output.argv)), 2000)} ({ended})"
+    end_text = f"exit status {output.status}" if output.status >= 0 else f"signal {-output.status}"
+    yield f"---- {one_line(output.role)}: {one_line(escaped(shlex.join(output.argv)), 2000)} ({end_text})"
     for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):
         if text:
             yield f"---- {one_line(output.role)} {name}"

@@ -50,11 +50,11 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_j
     from vtax.report.answers.recommend.compute import recommend
     from vtax.report.answers.recommend.view import document_of
 
-    given = None if weights is None else weights_of(weights)
+    given_weights = None if weights is None else weights_of(weights)
     source = source_of(existing_store(), run_name, wanted=FilterWords(platforms, (), ()))
     analysis = source.whole.analysis
-    document = document_of(recommend(analysis, given, source.analysis.filter.platforms))
-    print_document(document, as_json=as_json, schema="vtax.recommend/1", of=analysis)
+    document = document_of(recommend(analysis, given_weights, source.analysis.filter.platforms))
+    print_document(document, as_json=as_json, schema="vtax.recommend/1", analysis=analysis)
 
 
 def weights_of(text: str) -> dict[str, float]:

@@ -26,10 +26,10 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     store = existing_store()
     names = {store.run_name(name) for name in run_names}
     runs = [run for run in store.runs() if run.name in names]
-    running = [run.name for run in runs if run.status == "running"]
-    if running:
+    running_names = [run.name for run in runs if run.status == "running"]
+    if running_names:
         raise BadInput(
-            f"{', '.join(running)} is still running",
+            f"{', '.join(running_names)} is still running",
             hint="stop it with Ctrl-C; if it was killed, wait until no other run measures on this host",
         )
     _refuse_unless_writable(store)
@@ -39,11 +39,11 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
         rows.append((run.name, run.study, run.status, str(run.trials), origin))
     print_table(("run", "study", "status", "trials", "origin"), rows)
     what = "this run" if len(runs) == 1 else f"these {len(runs)} runs"
-    unanswered = BadInput(
+    no_answer = BadInput(
         f"no answer whether to delete {what}; nothing was removed",
         hint="vtax remove --yes skips the confirmation",
     )
-    if not yes and not confirmed(f"delete {what}", unanswered):
+    if not yes and not confirmed(f"delete {what}", no_answer):
         raise VtaxError("nothing was removed")
     store.remove_runs(*(run.name for run in runs))
     for run in runs:

@@ -102,26 +102,28 @@ def _go_on(
     """Measure what is left of a run in one boot, its next session, or for more_s seconds more."""
     programs: Sequence[HostProgram] = ()
     if run.status != "finished" or session or more_s is not None:
-        loaded = stored_study(run)
-        programs = consented(home, host_programs(loaded), loaded.source, trust=options.trust)
+        loaded_study = stored_study(run)
+        programs = consented(
+            home, host_programs(loaded_study), loaded_study.source, trust=options.trust
+        )
     with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(options.wait)):
-        added = _check_status(run, session=session, more_s=more_s)
+        reason_added = _check_status(run, session=session, more_s=more_s)
         facts = {
             **host_facts(),
             **contents.facts(Image(run.image_key, home.images / run.image_key)),
         }
         number = run.session.number + 1 if session else None
-        changed = check_host(run, facts, number)
+        change_text = check_host(run, facts, number)
         prepare_host(home)
         plan = rebuild_plan(run, home, programs)
         if more_s is not None:
-            plan = add_blocks(run, plan, more_s, added)
+            plan = add_blocks(run, plan, more_s, reason_added)
         announce(plan)
-        for text in filter(None, (changed, added)):
+        for text in filter(None, (change_text, reason_added)):
             notify(text)
         with held_machines(plan, run.name, run) as machines:
             if session:
-                begin_next(run, {**facts, **machines.facts}, added)
+                begin_next(run, {**facts, **machines.facts}, reason_added)
             else:
                 check_same_machines(run, machines.facts)
                 note_boot(run)
@@ -135,20 +137,22 @@ def _in_this_boot(run: RunHandle, home: Home, options: RunOptions) -> None:
         raise BadInput(
             f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}"
         )
-    loaded = stored_study(run)
+    loaded_study = stored_study(run)
     with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(options.wait)):
-        here = boots.current_boot(loaded.study)
-        assert here is not None
+        current_boot = boots.current_boot(loaded_study.study)
+        assert current_boot is not None
         prepare_host(home)
-        programs = consented(home, host_programs(loaded), loaded.source, trust=options.trust)
+        programs = consented(
+            home, host_programs(loaded_study), loaded_study.source, trust=options.trust
+        )
         plan = rebuild_plan(run, home, programs)
         announce(plan)
-        refuse_other_boot(plan, run, here)
+        refuse_other_boot(plan, run, current_boot)
         with held_machines(plan, run.name, run) as machines:
             check_same_machines(run, machines.facts)
             if run.status in ("interrupted", "running"):  # the latter was killed
                 note_resumption(run, plan)
-            measure_boot(plan, run, home, here, tune_host=options.tune_host)
+            measure_boot(plan, run, home, current_boot, tune_host=options.tune_host)
 
 
 def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Note | None:

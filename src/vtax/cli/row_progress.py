@@ -51,12 +51,12 @@ def row_progress(what: str) -> Watch:
     what: `exporting tour-3`, before each line.
     """
 
-    def watch(done: str, rows: Iterable[Row]) -> Iterator[Row]:
+    def watch(verb: str, rows: Iterable[Row]) -> Iterator[Row]:
         status = StatusLine()
         try:
             for number, row in enumerate(rows):
                 if number % _EXAMINED == 0 and number and status.is_due:
-                    status.show(f"{one_line(what)}: {number} rows {done}")
+                    status.show(f"{one_line(what)}: {number} rows {verb}")
                 yield row
         finally:
             status.end()

@@ -80,11 +80,11 @@ from vtax.units import format_duration
 
 
 def _tags(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the tags of --tag. Raises BadInput."""
     with placed("--tag"):
-        return checked_tags(listed(context, parameter, given))
+        return checked_tags(listed(context, parameter, values))
 
 
 @click.command("run", cls=ConditionCommand)
@@ -245,39 +245,47 @@ def run_study(options: RunOptions) -> None:
 
 def print_plan(options: RunOptions) -> None:
     """Print the plan of a study, or the study itself, or refuse it, as the options say."""
-    loaded, named, _ = _checked(options)
+    loaded_study, required_names, _ = _load_and_check(options)
     if options.only_toml:
-        click.echo(study_toml(loaded.study.declared()), nl=False)
+        click.echo(study_toml(loaded_study.study.declared()), nl=False)
     else:
-        _print_plan(loaded, named, options)
+        _print_plan(loaded_study, required_names, options)
 
 
 def measure_study(options: RunOptions) -> str:
     """Plan a study and measure it, as the options say; returns the name of the run."""
-    loaded, named, pause_s = _checked(options)
+    loaded_study, required_names, pause_s = _load_and_check(options)
     need_root("measuring")
-    here = boots.current_boot(loaded.study)
+    current_boot = boots.current_boot(loaded_study.study)
     home = Home.from_environment().ensure()
     trust = options.trust or options.is_typed
     programs = consented(
-        home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust
+        home,
+        host_programs(loaded_study),
+        loaded_study.source,
+        digest=loaded_study.digest,
+        trust=trust,
     )
     with (
         result_of_stopped(),
-        measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(options.wait)) as rename,
+        measuring_lock(
+            f"vtax run {loaded_study.study.name}", wait_s=wait_s(options.wait)
+        ) as rename,
     ):
         prepare_host(home)
-        guest_image = provide(home, recipe_for(loaded))
-        probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
-        plan = make_plan(
-            loaded, image=guest_image, seed=options.seed, probes=probes, consented=programs
+        guest_image = provide(home, recipe_for(loaded_study))
+        probes = (
+            boots.probes_elsewhere(loaded_study.study, current_boot.name) if current_boot else None
         )
-        _check_named_available(plan, named)
+        plan = make_plan(
+            loaded_study, image=guest_image, seed=options.seed, probes=probes, consented=programs
+        )
+        _check_named_available(plan, required_names)
         store = Store.open(home.store_url)
         plan = _announced(plan, store)
         if not (options.yes or options.budget):
             confirm(plan)
-        with held_machines(plan, loaded.study.name) as machines:
+        with held_machines(plan, loaded_study.study.name) as machines:
             run = begin(
                 store,
                 plan,
@@ -288,10 +296,10 @@ def measure_study(options: RunOptions) -> str:
             )
             machines.run = run
             rename(run.name)
-            if here is None:
+            if current_boot is None:
                 measure(plan, run, home, tune_host=options.tune_host)
             else:
-                measure_boot(plan, run, home, here, tune_host=options.tune_host)
+                measure_boot(plan, run, home, current_boot, tune_host=options.tune_host)
     while pause_s is not None and run.status == "paused":
         wait_between(run, pause_s)
         with result_of_stopped(), measuring_lock(run.name):
@@ -299,31 +307,31 @@ def measure_study(options: RunOptions) -> str:
     return run.name
 
 
-def _checked(options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...], float | None]:
+def _load_and_check(options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...], float | None]:
     """Return the study, the platforms that must run here, and the seconds of a pause between sessions."""
     budget_s(options.budget)
     reference = study_of(options)
     limits = _limits(options)
-    loaded, named = _load_as_chosen(reference, options)
-    pause_s = _pause_s(options.pause, loaded.study)
+    loaded_study, required_names = _load_as_chosen(reference, options)
+    pause_s = _pause_s(options.pause, loaded_study.study)
     if limits:
-        _require_one_part(loaded.study, pause_s)
-    return loaded, named, pause_s
+        _require_one_part(loaded_study.study, pause_s)
+    return loaded_study, required_names, pause_s
 
 
 def _load_as_chosen(reference: str, options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...]]:
     """Return the study as the options choose and change it, and the platforms that must run here."""
-    varied = _varied(
+    varied_study = _load_variant(
         reference, Chosen(options.scale, options.protocol, benchmarks=options.benchmarks)
     )
-    _check_platforms(options.platforms, varied)
-    sides = two_sides(options.ab, varied) if options.ab is not None else None
+    _check_platforms(options.platforms, varied_study)
+    sides = two_sides(options.ab, varied_study) if options.ab is not None else None
     rungs = _rungs(options)
-    changes = changes_of(options, varied)
-    named = _named_by_options(options.platforms, sides, rungs)
-    chosen = Chosen(options.scale, options.protocol, sides, rungs, options.benchmarks)
+    changes = changes_of(options, varied_study)
+    required_names = _named_by_options(options.platforms, sides, rungs)
+    choices = Chosen(options.scale, options.protocol, sides, rungs, options.benchmarks)
     with blaming_options(options, reference):
-        return load(reference, changes, chosen), named
+        return load(reference, changes, choices), required_names
 
 
 def _rungs(options: RunOptions) -> ChosenLadder | ChosenOrders | None:
@@ -386,35 +394,39 @@ def _announced(plan: Plan, store: Store) -> Plan:
     return plan
 
 
-def _varied(study: str, chosen: Chosen) -> Study:
+def _load_variant(study: str, choices: Chosen) -> Study:
     """Return a study by its scale and protocol. Raises BadInput for all of its problems at once."""
-    problems, declared = examine(study)
-    if problems or declared is None:
-        raise refused([*problems, *further_problems(declared)], str(find(study)))
-    return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
+    problems, loaded_study = examine(study)
+    if problems or loaded_study is None:
+        raise refused([*problems, *further_problems(loaded_study)], str(find(study)))
+    return load(study, chosen=choices).study if choices != Chosen() else loaded_study.study
 
 
-def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], options: RunOptions) -> None:
+def _print_plan(
+    loaded_study: LoadedStudy, required_names: tuple[str, ...], options: RunOptions
+) -> None:
     """Print the plan, or refuse what a run would refuse; no lock is taken, and no guest and no program started.
 
     What this host lacks is reported to root alone, as only root runs. Raises BadInput.
     """
     home, is_root = Home.from_environment(), os.geteuid() == 0
-    here = None
+    current_boot = None
     if is_root:
         refuse_foreign(home.root)
-        here = boots.current_boot(loaded.study)
-    recipe = recipe_for(loaded)
-    needed = examine_image(home, recipe)
-    needed.check_room(home)
+        current_boot = boots.current_boot(loaded_study.study)
+    recipe = recipe_for(loaded_study)
+    needed_image = examine_image(home, recipe)
+    needed_image.check_room(home)
     image = Image("none", home.images)
     with suppress(BadInput):  # it is not built yet, or only root sees it
-        image = built_image(home, recipe, loaded.source)
-    probes = unprobed(loaded.study.platforms)
+        image = built_image(home, recipe, loaded_study.source)
+    probes = unprobed(loaded_study.study.platforms)
     if is_root:
-        probes = boots.probes_elsewhere(loaded.study, here.name) if here else {}
-    plan = make_plan(loaded, image=image, seed=options.seed, probes=probes, dry=True)
-    _check_named_available(plan, named)
+        probes = (
+            boots.probes_elsewhere(loaded_study.study, current_boot.name) if current_boot else {}
+        )
+    plan = make_plan(loaded_study, image=image, seed=options.seed, probes=probes, dry=True)
+    _check_named_available(plan, required_names)
     store = None
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
@@ -424,7 +436,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], options: RunOptions
     why_not = "a dry run starts no guest" if is_root else "probing needs root"
     if options.as_json:
         further = {
-            "needed_image": needed.as_json(),
+            "needed_image": needed_image.as_json(),
             "not_probed": why_not,
             "claims": claims.as_json() if claims else None,
         }
@@ -434,7 +446,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], options: RunOptions
     if claims is not None:
         for line in claims.lines():
             say(line)
-    say(str(needed))
+    say(str(needed_image))
     if plan.programs and not options.is_typed:
         say("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     say(f"the platforms were not probed: {why_not}")
@@ -443,45 +455,45 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], options: RunOptions
 
 def _pause_s(pause: str | None, study: Study) -> float | None:
     """Return seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
-    found = seconds_of(pause, "--pause")
-    if found is not None and study.design.sessions == 1:
+    pause_s = seconds_of(pause, "--pause")
+    if pause_s is not None and study.design.sessions == 1:
         raise BadInput(
             "a pause is between sessions, and the study has one",
             where="--pause",
             hint="add --sessions",
         )
-    if found is not None and study.boot:
+    if pause_s is not None and study.boot:
         what = "a pause is between sessions of one boot, and the study has several"
         raise BadInput(what, where="--pause", hint="omit --pause")
-    return found
+    return pause_s
 
 
-def _check_platforms(named: tuple[str, ...], study: Study) -> None:
+def _check_platforms(names: tuple[str, ...], study: Study) -> None:
     """Raise BadInput for a platform of --platforms that neither the study nor a driver has.
 
     The baseline must be among them.
     """
-    own = [table.name for table in study.platform]
+    own_names = [table.name for table in study.platform]
     with placed("--platforms"):
-        for name in named:
-            if name not in own:
-                registry.get(name, own)
-    if named and study.baseline not in named:
+        for name in names:
+            if name not in own_names:
+                registry.get(name, own_names)
+    if names and study.baseline not in names:
         raise BadInput(
-            f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(named)}; "
+            f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(names)}; "
             "every platform is compared with it",
             where="--platforms",
-            hint=f"--platforms {','.join([study.baseline, *named])}",
+            hint=f"--platforms {','.join([study.baseline, *names])}",
         )
 
 
-def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
+def _check_named_available(plan: Plan, names: tuple[str, ...]) -> None:
     """Raise BadInput when a platform of --platforms does not run here; others are reported as not tested."""
-    for planned in plan.platforms:
-        if planned.platform.name in named and not planned.probe.available:
+    for planned_platform in plan.platforms:
+        if planned_platform.platform.name in names and not planned_platform.probe.available:
             raise BadInput(
-                f"{planned.platform.name} does not run here: {planned.probe.reason}",
-                hint=planned.probe.hint,
+                f"{planned_platform.platform.name} does not run here: {planned_platform.probe.reason}",
+                hint=planned_platform.probe.hint,
             )
 
 
@@ -490,10 +502,10 @@ def check_budget_holds_block(plan: Plan) -> None:
     budget, block_s = plan.study.design.budget, plan.expected_block_s()
     sessions = plan.study.design.sessions
     if budget is not None and budget / sessions < block_s:
-        each = f" in each of {sessions} sessions" if sessions > 1 else ""
+        per_session = f" in each of {sessions} sessions" if sessions > 1 else ""
         raise BadInput(
-            f"the budget of {format_duration(budget)} is too short for one block{each}, "
+            f"the budget of {format_duration(budget)} is too short for one block{per_session}, "
             f"which takes about {format_duration(block_s)}",
             where="[design], key budget, or --budget",
-            hint=f"raise --budget, or reduce platforms{', sessions' if each else ''} or levels",
+            hint=f"raise --budget, or reduce platforms{', sessions' if per_session else ''} or levels",
         )

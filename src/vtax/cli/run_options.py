@@ -66,9 +66,9 @@ class RunOptions:
     @property
     def of_study(self) -> dict[str, Any]:
         """The options that change guests and links of a study, by name, those that are given."""
-        given = {}
+        options = {}
         for name in _OF_STUDY:
             value = getattr(self, name)
             if value not in (None, ()):
-                given[name] = value
-        return given
+                options[name] = value
+        return options

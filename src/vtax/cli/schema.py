@@ -51,7 +51,7 @@ def _platform_table(table: Schema, tables: Schema) -> Schema:
     of_drivers = []
     for driver in drivers().values():
         options = _properties([driver.Options], tables)
-        own = {
+        driver_schema = {
             "title": driver.name,
             "type": "object",
             "properties": {
@@ -59,10 +59,10 @@ def _platform_table(table: Schema, tables: Schema) -> Schema:
                 "driver": {"const": driver.name, "description": driver.summary},
                 **options,
             },
-            "required": [*table["required"], *_required(driver.Options)],
+            "required": [*table["required"], *_required_keys(driver.Options)],
             "additionalProperties": False,
         }
-        of_drivers.append(own)
+        of_drivers.append(driver_schema)
     return {"description": table["description"], "anyOf": of_drivers}
 
 
@@ -80,7 +80,7 @@ def _add_parameters(table: Schema, tables: Schema) -> None:
     """Give `[[benchmark]]` the parameters of each benchmark, by its name; any other name is one of a program."""
     of_table = "#/$defs/BenchmarkTable/properties"
     links = table["properties"]["link_factors"]["properties"]
-    beside = {
+    common_factors = {
         "guests": {"$ref": f"{of_table}/guests"},
         "neighbour": {"$ref": f"{of_table}/neighbour"},
         "tuning": {"$ref": "#/properties/tuning"},
@@ -94,12 +94,12 @@ def _add_parameters(table: Schema, tables: Schema) -> None:
     for benchmark in benchmarks().values():
         parameters = _properties([benchmark.Parameters], tables)
         levels = {name: _levels(parameter) for name, parameter in parameters.items()}
-        own = {
+        properties = {
             "name": {"const": benchmark.name, "description": benchmark.title},
             "parameters": {"properties": parameters, "additionalProperties": False},
-            "factors": {"properties": {**levels, **beside}, "additionalProperties": False},
+            "factors": {"properties": {**levels, **common_factors}, "additionalProperties": False},
         }
-        of_benchmarks.append({"title": benchmark.name, "properties": own})
+        of_benchmarks.append({"title": benchmark.name, "properties": properties})
     of_programs = {"name": {"not": {"enum": list(benchmarks())}}}
     table["anyOf"] = [
         *of_benchmarks,
@@ -120,9 +120,9 @@ def _properties(models: Iterable[type[BaseModel]], tables: Schema) -> Schema:
             described = schema["properties"][key.name]
             described.pop("title", None)
             described["description"] = _description(key.meaning, key.unit, key.default_text)
-            known = variants.setdefault(key.name, [])
-            if described not in known:
-                known.append(described)
+            key_variants = variants.setdefault(key.name, [])
+            if described not in key_variants:
+                key_variants.append(described)
     return {
         name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in variants.items()
     }
@@ -133,7 +133,7 @@ def _description(meaning: str, unit: str, default: str) -> str:
     return "; ".join(text for text in sentences if text)
 
 
-def _required(model: type[BaseModel]) -> list[str]:
+def _required_keys(model: type[BaseModel]) -> list[str]:
     return [key.name for key in keys(model) if key.needed]
 
 

@@ -64,7 +64,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
     home = Home.existing()
     with suppress(NotFound):  # there is no store yet; one that cannot be read is refused here
         Store.existing(home.store_url).close()
-    listening = _listening(host, port)
+    listening = _listen(host, port)
     with listening:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         if listening.getsockname()[0] in _WITHOUT_TOKEN:
@@ -83,7 +83,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
         server.run(sockets=[listening])
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens there. Raises BadInput."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -95,7 +95,7 @@ def _listening(host: str, port: int) -> socket.socket:
             f"{host!r} is no address: {error.__class__.__name__}", where="--host"
         ) from error
     except OSError as error:
-        known = {
+        known_errors = {
             errno.EADDRINUSE: (
                 f"port {port} of {host} is in use",
                 "choose another port with --port; 0 takes a free one",
@@ -106,7 +106,9 @@ def _listening(host: str, port: int) -> socket.socket:
             ),
             errno.EACCES: (f"only root may listen on port {port}", "choose a port from 1024 on"),
         }
-        what, hint = known.get(error.errno or 0, (f"{host} port {port}: {error.strerror}", ""))
+        what, hint = known_errors.get(
+            error.errno or 0, (f"{host} port {port}: {error.strerror}", "")
+        )
         raise BadInput(what, where="--host, --port", hint=hint) from error
 
 

@@ -60,25 +60,25 @@ SIGNAL_STATUS_BASE = (
 def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
     """Open a shell in a fresh guest of PLATFORM. Exit with the shell's status; the guest is stopped."""
     need_root("starting a guest")
-    chosen = get(platform)
+    platform_ = get(platform)
     try:
         memory_bytes = size_bytes(memory)
     except ValueError as error:
         raise BadInput(str(error), where="--memory") from error
     home = Home.from_environment().ensure()
-    consented(home, chosen.host_programs, platform, trust=trust)
-    check_host(vcpus, memory_bytes, "--vcpus, --memory", [chosen])
+    consented(home, platform_.host_programs, platform, trust=trust)
+    check_host(vcpus, memory_bytes, "--vcpus, --memory", [platform_])
     with measuring_lock(f"vtax shell {platform}"):
         prepare_host(home)
         image = built_image(home)
-        probe = chosen.probe(image)
+        probe = platform_.probe(image)
         if not probe.available:
             raise BadInput(f"{platform} does not run here: {probe.reason}", hint=probe.hint)
-        status = _in_guest(chosen, image, home, vcpus, memory_bytes)
+        status = _in_guest(platform_, image, home, vcpus, memory_bytes)
     sys.exit(status if status >= 0 else SIGNAL_STATUS_BASE - status)
 
 
-def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_bytes: int) -> int:
+def _in_guest(platform: Platform, image: Image, home: Home, vcpus: int, memory_bytes: int) -> int:
     """Start a guest, run an interactive shell in it, stop it; the shell's exit status, or minus its signal."""
     name = f"vtax-{secrets.token_hex(3)}"
     directory = Path(home.guests, name)
@@ -86,13 +86,13 @@ def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_byt
         journal.register(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(vcpus, memory_bytes, split_cpus(vcpus)[0])
-        running = chosen.start(GuestSpec(name, image, resources, directory, journal))
+        running_guest = platform.start(GuestSpec(name, image, resources, directory, journal))
         try:
-            guest = Guest(running.channel)
+            guest = Guest(running_guest.channel)
             guest.hello(timeout_s=_READY_S * timeout_factor())
-            return _relay_terminal(guest, chosen.name)
+            return _relay_terminal(guest, platform.name)
         finally:
-            running.stop()
+            running_guest.stop()
 
 
 def _relay_terminal(guest: Guest, platform: str) -> int:
@@ -105,13 +105,13 @@ def _relay_terminal(guest: Guest, platform: str) -> int:
     with _raw_terminal():
         status, listening = None, True
         while status is None:
-            typed = b""
+            keystrokes = b""
             if listening and select.select([sys.stdin], [], [], 0)[0]:
-                typed = os.read(sys.stdin.fileno(), 4096)
-                listening = bool(typed)
-                typed = typed or END_OF_INPUT
-            written, status = guest.talk(typed, wait_s=ANSWER_WAIT_S)
-            os.write(sys.stdout.fileno(), written)
+                keystrokes = os.read(sys.stdin.fileno(), 4096)
+                listening = bool(keystrokes)
+                keystrokes = keystrokes or END_OF_INPUT
+            output, status = guest.talk(keystrokes, wait_s=ANSWER_WAIT_S)
+            os.write(sys.stdout.fileno(), output)
     return status
 
 

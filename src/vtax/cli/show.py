@@ -68,7 +68,9 @@ def command(
     store = existing_store()
     axes = requested(options)
     if axes:
-        refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
+        refuse_beside_axes(
+            raw, {name: options[_parameter(name)] for name in _optional_view_names(options)}
+        )
         print_pivot(
             store,
             run_name,
@@ -79,16 +81,18 @@ def command(
             console=console(),
         )
         return
-    only = wanted(options)
-    chosen = [name for name in _offered(options) if options[_parameter(name)]]
+    filter_words = wanted(options)
+    view_names = [name for name in _optional_view_names(options) if options[_parameter(name)]]
     if raw is not None:
-        if chosen:
-            raise BadInput(f"--raw and --{chosen[0]} exclude each other", hint="use one of them")
-        print_raw(store, run_name, raw, only, as_json=as_json)
+        if view_names:
+            raise BadInput(
+                f"--raw and --{view_names[0]} exclude each other", hint="use one of them"
+            )
+        print_raw(store, run_name, raw, filter_words, as_json=as_json)
         return
-    source = source_of(store, run_name, wanted=only)
-    if chosen:
-        print_views(chosen, source, as_json=as_json, every_metric=every_metric)
+    source = source_of(store, run_name, wanted=filter_words)
+    if view_names:
+        print_views(view_names, source, as_json=as_json, every_metric=every_metric)
     else:
         print_result(source, as_json=as_json, every_metric=every_metric)
 
@@ -97,7 +101,7 @@ def _parameter(name: str) -> str:
     return f"view_{name.replace('-', '_')}"
 
 
-def _offered(options: Mapping[str, Any]) -> list[str]:
+def _optional_view_names(options: Mapping[str, Any]) -> list[str]:
     """Return the views that the command line could name: none of them without any option."""
     has_views = any(name.startswith(_parameter("")) for name in options)
     return [view.name for view in _optional_views()] if has_views else []
@@ -149,11 +153,11 @@ def console() -> Console:
 
 
 def print_document(
-    document: doc.Document, *, as_json: bool, schema: str = "", of: Analysis | None = None
+    document: doc.Document, *, as_json: bool, schema: str = "", analysis: Analysis | None = None
 ) -> None:
     """Print a document, or its values as JSON; those of a run after the schema, the run and its study.
 
-    schema: name of the form of the values. of: the run.
+    schema: name of the form of the values. analysis: of the run.
     """
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import of_reader
@@ -163,13 +167,13 @@ def print_document(
         render(document, console(), of_reader())
         return
     values = values_of(document)
-    if of:
-        values = {"schema": schema, "run": of.name, "study": of.study, **values}
+    if analysis:
+        values = {"schema": schema, "run": analysis.name, "study": analysis.study, **values}
     print_json(values)
 
 
 def print_views(
-    chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool
+    view_names: Collection[str], source: Source, *, as_json: bool, every_metric: bool
 ) -> None:
     """Print the views of these names."""
     from vtax.report.renderers.json import as_json as values_of
@@ -177,7 +181,7 @@ def print_views(
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
     documents = {}
     for name, view in views().items():
-        if name in chosen:
+        if name in view_names:
             documents[name] = _with_filter(view.document(source, options), analysis)
     if as_json:
         values: dict[str, Any] = {

@@ -141,9 +141,9 @@ class StandardError(Output):
         if os.getpid() not in self._writers:
             return True
         self._note_dropped()
-        written = Event()
-        self._queue.put(written)
-        return written.wait(timeout_s)
+        all_written = Event()
+        self._queue.put(all_written)
+        return all_written.wait(timeout_s)
 
     def end(self) -> None:
         """End the thread after everything is written."""
@@ -162,10 +162,10 @@ class StandardError(Output):
             self._enqueue(text)
 
     def _note_dropped(self) -> None:
-        dropped, self._dropped = self._dropped, 0
-        if dropped:
+        count, self._dropped = self._dropped, 0
+        if count:
             self._enqueue(
-                f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: the reader was too slow)\n"
+                f"({count} {'line' if count == 1 else 'lines'} dropped: the reader was too slow)\n"
             )
 
     def _enqueue(self, text: str) -> None:
@@ -189,7 +189,7 @@ class StandardError(Output):
         while (piece := self._queue.get()) is not None:
             text, line = piece if isinstance(piece, str) else "", self._status_line
             if text or line != self._drawn:
-                erased = _erasing(self._drawn)
+                erased = _erase_sequence(self._drawn)
                 self._drawn = line
                 self._write(erased + text + line)
             if isinstance(piece, Event):
@@ -252,12 +252,12 @@ def document_stream() -> IO[str]:
     return cast(IO[str], _DocumentStream())
 
 
-def _erasing(drawn: str) -> str:
+def _erase_sequence(status: str) -> str:
     """Return what erases status lines, after which the cursor is where they began."""
-    below = drawn.count("\n")
-    if below:
-        return _ERASE_LINES.format(below)
-    return _ERASE_LINE if drawn else ""
+    lines_below = status.count("\n")
+    if lines_below:
+        return _ERASE_LINES.format(lines_below)
+    return _ERASE_LINE if status else ""
 
 
 def coloured(text: str) -> str:
@@ -293,10 +293,10 @@ def _descriptor_of(stream: TextIO) -> int | None:
         return None
 
 
-def _write_all(descriptor: int, left: bytes) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     """Write everything, also to a slow reader of a non-blocking descriptor."""
-    while left:
+    while data:
         try:
-            left = left[os.write(descriptor, left) :]
+            data = data[os.write(descriptor, data) :]
         except BlockingIOError:
             select.select([], [descriptor], [])

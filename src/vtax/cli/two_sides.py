@@ -53,10 +53,10 @@ def two_sides(text: str, study: Study) -> TwoSides:
             where="--ab",
             hint=f"give the sides different options: vtax platforms {driver.name} lists them",
         )
-    taken = {*registry.names(), *(table.name for table in study.platform)}
-    if not _are_free(old, new, taken):
-        old, new = _renamed(old, parts[0], "old"), _renamed(new, parts[1], "new")
-    if not _are_free(old, new, taken):
+    taken_names = {*registry.names(), *(table.name for table in study.platform)}
+    if not _are_free(old, new, taken_names):
+        old, new = _rename_side(old, parts[0], "old"), _rename_side(new, parts[1], "new")
+    if not _are_free(old, new, taken_names):
         names = " and ".join(side.name for side in (old, new) if side.options is not None)
         raise BadInput(
             f"the study has platforms of the names that the sides would have: {names}",
@@ -66,10 +66,10 @@ def two_sides(text: str, study: Study) -> TwoSides:
     return TwoSides(text, old, new)
 
 
-def _are_free(old: PlatformSide, new: PlatformSide, taken: Container[str]) -> bool:
+def _are_free(old: PlatformSide, new: PlatformSide, taken_names: Container[str]) -> bool:
     """Return whether both have names, different ones, and those that are made of values are nobody else's."""
     for side in (old, new):
-        if side.options is not None and (not side.name or side.name in taken):
+        if side.options is not None and (not side.name or side.name in taken_names):
             return False
     return old.name != new.name
 
@@ -78,14 +78,14 @@ def _side(text: str, study: Study) -> tuple[PlatformSide, Platform]:
     """Return a side and its platform."""
     name, *assignments = OPTION.split(text)
     driver, base = _base(name, study)
-    given = options_of(assignments, text)
+    options = options_of(assignments, text)
     is_there = name in registry.names() or any(table.name == name for table in study.platform)
     with placed(f"--ab, {text}"):
-        platform = registry.make(name, driver, {**base, **given})
-    if is_there and not given:
+        platform = registry.make(name, driver, {**base, **options})
+    if is_there and not options:
         return PlatformSide(name, driver), platform
-    values = {key: getattr(platform.options, key) for key in (*base, *given)}
-    side_name = name_of(name, {key: values[key] for key in given})
+    values = {key: getattr(platform.options, key) for key in (*base, *options)}
+    side_name = name_of(name, {key: values[key] for key in options})
     return PlatformSide(side_name, driver, values), platform
 
 
@@ -99,11 +99,15 @@ def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
             return driver.name, driver.variants[name]
     if name in registry.drivers():
         return name, {}
-    known = {*(table.name for table in study.platform), *registry.names(), *registry.drivers()}
+    known_names = {
+        *(table.name for table in study.platform),
+        *registry.names(),
+        *registry.drivers(),
+    }
     what = f"there is no platform and no driver {name!r}"
-    near = get_close_matches(name, known, 3)
-    if near:
-        what += f"; did you mean {', '.join(near)}?"
+    suggestions = get_close_matches(name, known_names, 3)
+    if suggestions:
+        what += f"; did you mean {', '.join(suggestions)}?"
     raise BadInput(what, where="--ab", hint=_FORM)
 
 
@@ -120,10 +124,10 @@ def options_of(assignments: list[str], text: str) -> dict[str, Level]:
     return options
 
 
-def name_of(base: str, given: Mapping[str, Level]) -> str:
+def name_of(base: str, options: Mapping[str, Level]) -> str:
     """Return `podman-crun`, `kvm-virtio-queues-4`; empty where the values do not make a readable name."""
     parts = [base]
-    for key, value in given.items():
+    for key, value in options.items():
         text = str(value).lower()
         parts += [text] if isinstance(value, str) else [key.replace("_", "-"), text]
         if not _IN_NAME.fullmatch(text):
@@ -132,7 +136,7 @@ def name_of(base: str, given: Mapping[str, Level]) -> str:
     return name if len(name) <= _LONGEST else ""
 
 
-def _renamed(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
+def _rename_side(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
     """Return a side whose name cannot be made of its values, or is taken."""
     if side.options is None:
         return side

@@ -37,20 +37,20 @@ def usage_error(error: click.ClickException) -> BadInput:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"
     hint = f"{command} --help lists what it takes"
-    near = ""
-    unknown = _NO_SUCH.match(what)
-    if unknown:
-        what = f"no such {unknown[1]} {unknown[2]!r}"
-        near = _near(unknown[1], unknown[2], context)
+    suggestion = ""
+    unknown_match = _NO_SUCH.match(what)
+    if unknown_match:
+        what = f"no such {unknown_match[1]} {unknown_match[2]!r}"
+        suggestion = _suggest(unknown_match[1], unknown_match[2], context)
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(kind, click.IntRange):
         what = what.replace("is not a valid integer range", "is not a whole number")
         hint = f"write a whole number{_range(kind)}"
     if isinstance(kind, click.Choice):
-        typed = re.search(r"'([^']*)' is not one of", what)
-        near = _nearest(typed[1], list(map(str, kind.choices))) if typed else ""
-    if near:
-        hint = f"did you mean {near}?"
+        choice_match = re.search(r"'([^']*)' is not one of", what)
+        suggestion = _nearest(choice_match[1], list(map(str, kind.choices))) if choice_match else ""
+    if suggestion:
+        hint = f"did you mean {suggestion}?"
     return BadInput(what[:1].lower() + what[1:], where=_usage(context), hint=hint)
 
 
@@ -71,7 +71,7 @@ def _usage(context: click.Context | None) -> str:
     return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
 
 
-def _near(kind: str, typed: str, context: click.Context | None) -> str:
+def _suggest(kind: str, text: str, context: click.Context | None) -> str:
     """Return `vtax compare` for an unknown command of that kind, `--platforms` for an option; empty where none is near.
 
     kind: `command` or `option`. context: of the command that has no such one.
@@ -79,30 +79,30 @@ def _near(kind: str, typed: str, context: click.Context | None) -> str:
     if context is None:
         return ""
     if kind == "option":
-        return _near_option(typed, context)
+        return _suggest_option(text, context)
     command = ""
     for name, synonyms in _SYNONYMS.items():
-        if typed in synonyms.split():
+        if text in synonyms.split():
             command = name
     if not command or context.parent:
-        command = _nearest(typed.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]
+        command = _nearest(text.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]
     return command and f"{context.command_path} {command}"
 
 
-def _near_option(typed: str, context: click.Context) -> str:
+def _suggest_option(text: str, context: click.Context) -> str:
     """Return the option that is meant, or the command before this one with it."""
     parent = context.parent
-    if parent and any(typed in param.opts for param in parent.command.params):
-        return f"{parent.command_path} {typed} ... {context.info_name}"
-    known = []
+    if parent and any(text in param.opts for param in parent.command.params):
+        return f"{parent.command_path} {text} ... {context.info_name}"
+    option_names = []
     for param in context.command.get_params(context):
-        known += [name for name in param.opts if name[:2] == "--"]
-    for name in known:
-        if name.startswith(typed):
+        option_names += [name for name in param.opts if name[:2] == "--"]
+    for name in option_names:
+        if name.startswith(text):
             return name
-    return _nearest(typed, known, 0.75)
+    return _nearest(text, option_names, 0.75)
 
 
-def _nearest(typed: str, known: Sequence[str], cutoff: float = 0.6) -> str:
-    matches = get_close_matches(typed, known, 1, cutoff)
+def _nearest(text: str, candidates: Sequence[str], cutoff: float = 0.6) -> str:
+    matches = get_close_matches(text, candidates, 1, cutoff)
     return matches[0] if matches else ""

@@ -35,14 +35,16 @@ def command(run_name: str) -> None:
     from vtax.live.state import LiveRun
     from vtax.report.renderers.language import of_reader
 
-    home, chosen = Home.existing(), of_reader()
+    home, reader_language = Home.existing(), of_reader()
     set_idle(is_measuring())
-    shown: _Shown = _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
-    with shown:
+    display: _Shown = (
+        _LiveScreen(reader_language) if sys.stdout.isatty() else _Events(reader_language)
+    )
+    with display:
         for state, results in _states(
-            LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results
+            LiveRun(home.store_url, home, run_name), home, wants_results=display.has_results
         ):
-            shown.show(state, results)
+            display.show(state, results)
 
 
 class _Results:
@@ -148,5 +150,5 @@ class _LiveScreen(_Shown):
         from vtax.live.view import document
         from vtax.report.renderers.terminal import drawn
 
-        made = document(state, results.analysis, results.before)
-        self._live.update(drawn(made, self._console, self._language), refresh=True)
+        screen = document(state, results.analysis, results.before)
+        self._live.update(drawn(screen, self._console, self._language), refresh=True)
