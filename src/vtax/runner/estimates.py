@@ -71,6 +71,8 @@ def _with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
     start_s: dict[str, float] = {}
     used: list[str] = []
     for run in store.newest(machine_id()):
+        if missing.isdisjoint((cell.platform, cell.benchmark) for cell in run.cells):
+            continue
         try:
             times = _times_of_run(load(store.engine, run), context)
         except StoreError:
