@@ -120,7 +120,7 @@ class Bundle:
         self.sha256 = ""
         self._follows_links = follows_links
         with _refused(path), self._opened() as unpacked:
-            header = decoded(unpacked.readline(_MAX_HEADER_BYTES) or b"null")
+            (header,) = decoded([unpacked.readline(_MAX_HEADER_BYTES) or b"null"])
         kind, version = header.get("vtax"), header.get("schema")
         if (
             not isinstance(kind, str)
@@ -146,26 +146,27 @@ class Bundle:
             yield from joined(self._rows(unpacked))
 
     def _rows(self, unpacked: gzip.GzipFile) -> Iterator[Row]:
-        digest, bounds = hashlib.sha256(), Bounds()
-        lines = lines_of(unpacked, digest, bounds)
-        next(lines)
-        for line in lines:
-            row = decoded(line)
-            if "sha256" in row and len(row) == 1:
-                self._check_end(row["sha256"], digest.hexdigest(), lines)
-                return
-            table, values = _row(row)
-            bounds.add_row(table, line)
-            yield table, values
-        raise ValueError("its end is missing")
-
-    def _check_end(self, given: object, sha256: str, rest: Iterator[object]) -> None:
-        """Compare the hash of the last line. Raises ValueError."""
-        if next(rest, None) is not None:
-            raise ValueError("something follows its end")
-        if given != sha256:
+        bounds = Bounds()
+        header = unpacked.readline(_MAX_HEADER_BYTES)
+        digest = hashlib.sha256(header)
+        bounds.add_line(header)
+        end: object = None
+        for lines in lines_of(unpacked, bounds):
+            for line, row in zip(lines, decoded(lines), strict=True):
+                if end is not None:
+                    raise ValueError("something follows its end")
+                if "sha256" in row and len(row) == 1:
+                    end = row["sha256"]
+                    continue
+                digest.update(line)
+                table, values = _row(row)
+                bounds.add_row(table, line)
+                yield table, values
+        if end is None:
+            raise ValueError("its end is missing")
+        if end != digest.hexdigest():
             raise ValueError("its SHA-256 is not that of its content")
-        self.sha256 = sha256
+        self.sha256 = digest.hexdigest()
 
     @contextmanager
     def _opened(self) -> Iterator[gzip.GzipFile]:

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    JSON,
     Boolean,
     ColumnElement,
     Connection,
@@ -38,16 +41,19 @@ from vtax.store.bundle import Bundle, sha256_of
 from vtax.store.columns import write_columns
 from vtax.store.contents import check_contents
 from vtax.store.creating import create
-from vtax.store.database import reading, store_name, temporary_engine, writing
+from vtax.store.database import as_json, reading, store_name, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import bounds_of, checked, finite_lists
 from vtax.store.run import RunHandle
 from vtax.store.transfer import (
+    ORDER,
     Row,
     RunIsThere,
+    Values,
     Watch,
     add_rows,
+    own_values,
     portable_columns,
     rows_of,
     unwatched,
@@ -58,7 +64,6 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("finished", "paused", "interrupted", "failed")
 _AHEAD_S = 86_400.0  # by which the clock of another host may be wrong
 _MAX_INTEGER = 1 << 63
-_SHORT, _MAX_KNOWN = 80, 10_000  # characters and number of texts that are remembered
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     try:
         with writing(private) as connection:
             create(connection)
-            run_id = add_rows(connection, watch("read", _checked_rows(bundle)))
+            run_id = add_rows(connection, watch("read", _values(bundle)), _check_columns)
         run = RunHandle(private, run_id)
         check_contents(run)
         _check(private, run, bundle.path)
@@ -132,66 +137,58 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     return run
 
 
-def _checked_rows(bundle: Bundle) -> Iterator[Row]:
-    """Yield the rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
-    checks = {}
-    for name, table in schema.metadata.tables.items():
-        columns = portable_columns(table)
-        checks[name] = {column: _check_of(table.c[column]) for column in columns}
-    for name, stored in bundle.rows():
-        check = checks.get(name)
-        has_no_role = name == "metric" and "role" not in stored  # a bundle of old
-        row = {**stored, "role": ""} if has_no_role else stored
-        if check is None or row.keys() != check.keys():
+def _values(bundle: Bundle) -> Iterator[Values]:
+    """Yield the rows of a bundle, neither checked nor cleaned. Raises ValueError, BadInput."""
+    names, values_of = {}, {}
+    for name in ORDER:
+        columns = portable_columns(schema.metadata.tables[name])
+        names[name], values_of[name] = set(columns), itemgetter(*columns)
+    for name, row in bundle.rows():
+        if name == "metric":
+            row.setdefault("role", "")  # a bundle of old has none
+        if name not in names or row.keys() != names[name]:
             raise ValueError(
                 f"a row of {name[:20]} has other columns than schema {schema.BUNDLE_VERSION}"
             )
-        values = {column: check[column](value) for column, value in row.items()}
-        if has_no_role:
-            is_primary = values["is_primary"]
-            values["role"] = role_of(
-                values["name"], values["unit"], values["better"], is_primary=is_primary
-            )
-        yield name, values
+        yield name, values_of[name](row)
 
 
-def _check_of(column: Any) -> Callable[[Any], Any]:
-    """Return what makes a value of a column out of one of a bundle: `_value`, short for what most rows hold.
+def _check_columns(name: str, columns: list[Sequence[Any]]) -> None:
+    """Put checked and cleaned values in place of those of a bundle. Raises ValueError."""
+    table = schema.metadata.tables[name]
+    places = {column: place for place, column in enumerate(portable_columns(table))}
+    for column, place in places.items():
+        columns[place] = _checked(table.c[column], columns[place])
+    if name == "metric":
+        named = [columns[places[column]] for column in ("name", "unit", "better", "is_primary")]
+        roles = list(columns[places["role"]])
+        for number, (metric, unit, better, is_primary) in enumerate(zip(*named, strict=True)):
+            if not roles[number]:
+                roles[number] = role_of(metric, unit, better, is_primary=is_primary)
+        columns[places["role"]] = roles
 
-    Texts that come again and again, such as names of counters, are checked once.
+
+def _checked(column: Any, values: Sequence[Any]) -> Sequence[Any]:
+    """Return values of a column as a driver takes them: `_value` of each, all at once where they are plain.
+
+    References are left to `add_rows`.
     """
-    if column.foreign_keys:
-        return lambda value: value
-    if isinstance(column.type, Boolean):
-        return lambda value: value if type(value) is bool else _value(column, value)
+    kinds = set(map(type, values))
+    if column.foreign_keys or (kinds == {bool} and isinstance(column.type, Boolean)):
+        return values
+    if isinstance(column.type, JSON):
+        return [as_json(_value(column, value)) for value in values]
+    if kinds == {str}:  # which come again and again, such as names of counters
+        known = {value: _value(column, value) for value in set(values)}
+        return [known[value] for value in values]
     if isinstance(column.type, Integer | Float):
-        return _check_of_number(column)
-    known: dict[str, Any] = {}
-
-    def check(value: Any) -> Any:
-        if type(value) is not str or len(value) > _SHORT:
-            return _value(column, value)
-        if value not in known:
-            if len(known) >= _MAX_KNOWN:
-                known.clear()
-            known[value] = _value(column, value)
-        return known[value]
-
-    return check
-
-
-def _check_of_number(column: Any) -> Callable[[Any], Any]:
-    low, high = bounds_of(column)
-    kind: Any = float
-    if isinstance(column.type, Integer):
-        kind, low, high = int, max(low, -_MAX_INTEGER), min(high, _MAX_INTEGER - 1)
-
-    def check(value: Any) -> Any:
-        if type(value) is kind and low <= value <= high:
-            return value
-        return _value(column, value)
-
-    return check
+        low, high = bounds_of(column)
+        kind: type = float
+        if isinstance(column.type, Integer):
+            kind, low, high = int, max(low, -_MAX_INTEGER), min(high, _MAX_INTEGER - 1)
+        if kinds == {kind} and low <= min(values) and max(values) <= high:
+            return values
+    return [_value(column, value) for value in values]
 
 
 def _value(column: Any, value: Any) -> Any:
@@ -262,10 +259,12 @@ def _copy_run(
                 break
             names = set(connection.execute(select(schema.run.c.name)).scalars())
             name = _free_name(wanted_name or run.name, names)
-            changes = {"name": name, "provenance": {**run.provenance, IMPORTED: origin}}
-            rows = watch("stored", rows_of(source, run.id))
+            provenance = as_json({**run.provenance, IMPORTED: origin})
+            changes = {"name": [name], "provenance": [provenance]}
+            rows = watch("stored", own_values(source))
             with suppress(RunIsThere):
-                write_columns(connection, add_rows(connection, _with_changes(rows, changes)))
+                run_id = add_rows(connection, rows, partial(_change_run, changes))
+                write_columns(connection, run_id)
                 is_new = True
                 break
     return Imported(
@@ -273,10 +272,14 @@ def _copy_run(
     )
 
 
-def _with_changes(rows: Iterable[Row], changes: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield rows with changes to that of the run."""
-    for table, row in rows:
-        yield table, {**row, **changes} if table == "run" else row
+def _change_run(
+    changes: Mapping[str, Sequence[Any]], name: str, columns: list[Sequence[Any]]
+) -> None:
+    """Put other values in place of some columns of the run."""
+    if name == "run":
+        places = portable_columns(schema.run)
+        for column, values in changes.items():
+            columns[places.index(column)] = values
 
 
 def _refuse_other_content(

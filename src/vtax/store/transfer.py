@@ -29,11 +29,13 @@ from sqlalchemy import (
 
 from vtax.errors import StoreBusy
 from vtax.store import schema
-from vtax.store.database import as_json, insert_new
 from vtax.store.parts import KEYS, add_itself, indices, numbered, of_run, parts_of
 
 Row = tuple[str, dict[str, Any]]
-Watch = Callable[[str, Iterable[Row]], Iterable[Row]]
+Values = tuple[str, Sequence[Any]]
+"""A row as a driver takes and gives it, JSON as text: its table, and the values of its `portable_columns`."""
+
+Watch = Callable[[str, Iterable[Any]], Iterable[Any]]
 """Shows progress: (what is done with them, rows) -> the same rows."""
 ORDER = (
     "run",
@@ -91,6 +93,7 @@ class Ids:
         self._before = before
         self._ids = array("q")
         self.add = self._ids.append
+        self.extend = self._ids.extend
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -168,6 +171,17 @@ def _rows_of_part(
             yield row_id, dict(zip(names, values, strict=True))
 
 
+def own_values(connection: Connection) -> Iterator[Values]:
+    """Yield the rows of the one run of a store as its driver gives them, where ids are from 1 without a gap."""
+    for name in ORDER:
+        table = schema.metadata.tables[name]
+        order = ", ".join(column.name for column in table.primary_key.columns)
+        columns = ", ".join(portable_columns(table))
+        query = f"SELECT {columns} FROM {table} ORDER BY {order}"
+        for row in connection.connection.cursor().execute(query):
+            yield name, row
+
+
 def _at_once(connection: Connection, table: Table, query: Select[Any]) -> int:
     """Return how many rows of a query can be fetched at once: their texts are bounded together."""
     large = [table.c[name] for name in large_columns(table)]
@@ -180,34 +194,44 @@ def _at_once(connection: Connection, table: Table, query: Select[Any]) -> int:
     return max(1, min(_AT_ONCE, _AT_ONCE_CHARS // (longest + 1)))
 
 
-def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
+def add_rows(
+    connection: Connection,
+    rows: Iterable[Values],
+    check: Callable[[str, list[Sequence[Any]]], None] = lambda table, columns: None,
+) -> int:
     """Insert the rows of one run, a part at a time; returns its id.
 
+    rows: see `Values`.
+    check: is given the name of a table and, for each of its `portable_columns`, the values of some rows, which it may
+    replace.
     Raises ValueError for a reference to a row that is not there, and for tables in another order; RunIsThere.
     """
     ids: dict[str, Ids] = {}
     run_id = 0
-    for name, group in groupby(rows, key=lambda row: row[0]):
+    for name, group in groupby(rows, key=itemgetter(0)):
         if name not in ORDER or name in ids or (name != "run") != bool(run_id):
             raise ValueError(f"rows of {name} are not where they belong")
         table = schema.metadata.tables[name]
+        names = portable_columns(table)
         targets = references(table)
+        large = [names.index(column) for column in large_columns(table)]
         own = ids[name] = Ids()
-        for batch in _batches((row for _, row in group), large_columns(table)):
+        for batch in _batches(map(itemgetter(1), group), large):
+            columns: list[Sequence[Any]] = list(zip(*batch, strict=True))
+            check(name, columns)
             for column, target in targets.items():
-                _refer(batch, column, target, ids.get(target) or Ids())
-            if "run_id" in table.c:
-                for row in batch:
-                    row["run_id"] = run_id
+                place = names.index(column)
+                columns[place] = _referred(columns[place], target, ids.get(target) or Ids())
+            by_name = dict(zip(names, columns, strict=True))
             if name == "run":
-                for row in batch:
-                    own.add(_add_run(connection, row))
+                own.extend(_add_runs(connection, by_name))
                 continue
+            if "run_id" in table.c:
+                by_name["run_id"] = [run_id] * len(batch)
             if "id" in table.c:
-                for row, row_id in zip(batch, _new_ids(connection, name, len(batch)), strict=True):
-                    row["id"] = row_id
-                    own.add(row_id)
-            _add_plain(connection, table, batch)
+                by_name["id"] = _new_ids(connection, name, len(batch))
+                own.extend(by_name["id"])
+            _add_plain(connection, name, by_name)
         if name == "run":
             if len(own) != 1:
                 raise ValueError(f"{len(own)} runs")
@@ -217,19 +241,18 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
     return run_id
 
 
-def _batches(
-    rows: Iterable[dict[str, Any]], large: Sequence[str]
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows in parts of bounded number and size. large: the columns that count."""
+def _batches(rows: Iterable[Sequence[Any]], large: Sequence[int]) -> Iterator[list[Sequence[Any]]]:
+    """Yield rows in parts of bounded number and size. large: places of the columns that count."""
     if not large:
         left = iter(rows)
         while batch := list(islice(left, _AT_ONCE)):
             yield batch
         return
-    waiting, size = list[dict[str, Any]](), 0
+    waiting, size = list[Sequence[Any]](), 0
     for row in rows:
         waiting.append(row)
-        size += sum(_size(row[name]) for name in large)
+        for place in large:
+            size += _size(row[place])
         if len(waiting) >= _AT_ONCE or size >= _AT_ONCE_CHARS:
             yield waiting
             waiting, size = [], 0
@@ -244,17 +267,20 @@ def _size(value: Any) -> int:
     return len(repr(value)) if value else 0
 
 
-def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
-    """Insert a run; returns its id. Waits for another process that inserts one of its identity or name.
+def _add_runs(connection: Connection, columns: Mapping[str, Sequence[Any]]) -> Iterator[int]:
+    """Insert runs; yields their ids. Waits for another process that inserts one of the same identity or name.
 
     Raises RunIsThere when that one was stored.
     """
-    statement = insert_new(connection, schema.run).returning(schema.run.c.id)
-    run_id = connection.execute(statement, dict(row)).scalar()
-    if run_id is None:
-        raise RunIsThere(row["name"])
-    add_itself(connection, int(run_id))
-    return int(run_id)
+    mark = "%s" if connection.dialect.name == "postgresql" else "?"
+    into = f"run ({', '.join(columns)}) VALUES ({', '.join(mark for _ in columns)})"
+    statement = f"INSERT INTO {into} ON CONFLICT DO NOTHING RETURNING id"
+    for row in zip(*columns.values(), strict=True):
+        run_id = connection.exec_driver_sql(statement, row).scalar()
+        if run_id is None:
+            raise RunIsThere(row[list(columns).index("name")])
+        add_itself(connection, int(run_id))
+        yield int(run_id)
 
 
 def _new_ids(connection: Connection, table: str, count: int) -> Sequence[int]:
@@ -266,32 +292,29 @@ def _new_ids(connection: Connection, table: str, count: int) -> Sequence[int]:
     return range(last + 1, last + 1 + count)
 
 
-def _add_plain(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows that have every column, as the driver takes them."""
-    for column in table.columns:
-        if isinstance(column.type, JSON):
-            for row in rows:
-                row[column.name] = as_json(row[column.name])
-    columns = list(rows[0])
-    values = map(itemgetter(*columns), rows)
-    into = f"{table.name} ({', '.join(columns)})"
+def _add_plain(connection: Connection, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Insert rows, as the driver takes them."""
+    into = f"{table} ({', '.join(columns)})"
+    rows = zip(*columns.values(), strict=True)
     if connection.dialect.name == "postgresql":
         cursor: Any = connection.connection.cursor()
         with cursor, cursor.copy(f"COPY {into} FROM STDIN") as copy:
-            for row in values:
+            for row in rows:
                 copy.write_row(row)
         return
     marks = ", ".join("?" * len(columns))
-    connection.exec_driver_sql(f"INSERT INTO {into} VALUES ({marks})", list(values))
+    connection.exec_driver_sql(f"INSERT INTO {into} VALUES ({marks})", list(rows))
 
 
-def _refer(rows: Iterable[dict[str, Any]], column: str, table: str, ids: Ids) -> None:
-    """Put the ids of other rows in place of their numbers. Raises ValueError where there is none."""
+def _referred(numbers: Sequence[Any], table: str, ids: Ids) -> list[int | None]:
+    """Return the ids of other rows for their numbers. Raises ValueError where there is none."""
     count = len(ids)
-    for row in rows:
-        number = row[column]
+    referred: list[int | None] = []
+    for number in numbers:
         if number is None:
-            continue
-        if type(number) is not int or not 0 < number <= count:
+            referred.append(None)
+        elif type(number) is int and 0 < number <= count:
+            referred.append(ids.id_of(number))
+        else:
             raise ValueError(f"{table} {str(number)[:20]} is not there")
-        row[column] = ids.id_of(number)
+    return referred
