@@ -320,12 +320,15 @@ def _without_assumptions(
         skewness = skewness_of(logs) if noise != 1 else 0.0
         if skewness:
             notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
+        if not notes:
+            continue
         wider = widened(ratio, ratio.confidence, se, df, skewness)
         result[name] = replace(
             wider, effective_blocks=effective, warnings=(*wider.warnings, *notes)
         )
     for name, contrast in contrasts.items():
-        if name in result and (name in family or result[name].n_sessions > 1):
+        is_known = name in family or (name in result and result[name].n_sessions > 1)
+        if contrast.notes and is_known:
             warnings = (*result[name].warnings, *contrast.notes)
             result[name] = replace(result[name], warnings=warnings)
     return result
