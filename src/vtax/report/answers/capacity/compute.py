@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vtax.levels import Levels
 from vtax.question import rest
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.store.records import PlatformRecord
-from vtax.study.model import GuestsUntilTable
+
+if TYPE_CHECKING:
+    from vtax.study.model import GuestsUntilTable
 
 _SEARCH = rest("guests")
 
@@ -39,6 +42,8 @@ def capacities(analysis: Analysis) -> list[Capacity]:
         until = table.get("guests_until")
         if not until:
             continue
+        from vtax.study.model import GuestsUntilTable  # which few runs need, and is slow to import
+
         bound = GuestsUntilTable.model_validate(until)
         label = table.get("label") or table["name"]
         for section in analysis.sections:
