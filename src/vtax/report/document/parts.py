@@ -156,9 +156,15 @@ class Suite:
 
 @dataclass(frozen=True)
 class Document:
-    """A document. lead: lines under the title. data: the same as plain values for programs; the tables when
-    None. colours: name of a platform -> its number, see Platform. nothing: why the run has nothing to show here, then
-    a report leaves the document out. suite: of a check, its cases."""
+    """A document.
+
+    lead: lines under the title.
+    data: the same as plain values for programs, or a function that returns them, where that takes long; the tables
+    when None.
+    colours: name of a platform -> its number, see Platform.
+    nothing: why the run has nothing to show here, then a report leaves the document out.
+    suite: of a check, its cases.
+    """
 
     title: Inline
     parts: tuple[Part, ...]

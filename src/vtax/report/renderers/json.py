@@ -23,7 +23,7 @@ _SECONDS = (doc.Duration, doc.Offset, doc.Moment)
 def as_json(document: doc.Document) -> Any:
     """Return the values of a document."""
     if document.data is not None:
-        return plain(document.data)
+        return plain(document.data() if callable(document.data) else document.data)
     return [
         plain({"table": table.key, "rows": _rows(table)})
         for table in document.tables()

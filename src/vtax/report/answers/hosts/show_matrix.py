@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from statistics import median
 from typing import Any
 
+from vtax.pairing import Logs, Units
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.values import every_row
@@ -29,8 +31,8 @@ _MOST_FACTS = 3
 class Line:
     """A row of a run, host by host.
 
-    ratios: name of a host -> its ratio to the baseline over its own sessions; of the baseline to the median of hosts
-    like it.
+    ratio: of a host, by its name, to the baseline over its own sessions; of the baseline to the median of hosts like
+    it. None without a block. It is computed when it is asked for first.
     middles: name of a host -> logarithm of the median of what hosts like it show; 0 of the baseline.
     distances: name of a host -> how far it lies from that median, in the usual distance of a host.
     """
@@ -38,7 +40,7 @@ class Line:
     section: Section
     point: ResultPoint
     row: Row
-    ratios: Mapping[str, Ratio]
+    ratio: Callable[[str], Ratio | None]
     middles: Mapping[str, float]
     distances: Mapping[str, float]
 
@@ -57,6 +59,7 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
     """Return the baseline's own performance and every comparison with it of primary metrics, host by host."""
     lines = []
     units, level = units_on(fleet.compared), analysis.rule.confidence
+    hosts = {host.name: host for host in fleet.compared}
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:
             continue
@@ -71,20 +74,34 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
             for number, value in zip(means.units.tolist(), means.values.tolist(), strict=True)
         }
         middle = _medians(of_host, fleet)
-        ratios = {}
-        for host in fleet.compared:
-            own = logs.only(host.blocks)
-            if own:
-                sessions = [units[block][1] for block in own.units.tolist()]
-                values = own.values - middle[host.name] if is_own else own.values
-                ratios[host.name] = ratio_over_sessions(values, sessions, level)
         far = {name: abs(value - middle[name]) for name, value in of_host.items()}
         usual = median(far.values()) or 1.0
         distances = {name: distance / usual for name, distance in far.items()}
+        less = middle if is_own else {}
+        ratio = cache(partial(_ratio_on, hosts, logs, less, units, level))
         if is_own:
             middle = dict.fromkeys(middle, 0.0)
-        lines.append(Line(section, point, row, ratios, middle, distances))
+        lines.append(Line(section, point, row, ratio, middle, distances))
     return tuple(lines)
+
+
+def _ratio_on(
+    hosts: Mapping[str, MeasuredHost],
+    logs: Logs,
+    less: Mapping[str, float],
+    units: Units,
+    confidence: float,
+    name: str,
+) -> Ratio | None:
+    """Return the ratio of a host over its sessions; None without a block.
+
+    less: name of a host -> what is taken off its logarithms.
+    """
+    own = logs.only(hosts[name].blocks) if name in hosts else None
+    if not own:
+        return None
+    sessions = [units[block][1] for block in own.units.tolist()]
+    return ratio_over_sessions(own.values - less.get(name, 0.0), sessions, confidence)
 
 
 def _medians(of_host: Mapping[str, float], fleet: Fleet) -> dict[str, float]:
@@ -209,7 +226,7 @@ def _table(
 
 
 def _cell(host: MeasuredHost, line: Line | None, odd: Sequence[OddHosts]) -> doc.Inline:
-    ratio = line.ratios.get(host.name) if line else None
+    ratio = line.ratio(host.name) if line else None
     if line is None or ratio is None:
         return muted(doc.Nothing())
     share = shared.relative_of(ratio, line.section)
@@ -230,7 +247,7 @@ def strips(lines: Sequence[Line], fleet: Fleet, analysis: Analysis) -> Iterator[
     """Yield a figure with a strip of dots for each platform, a dot a host, and each host that lies apart below it."""
     groups = []
     for line in sorted(lines, key=lambda line: not line.is_own):
-        if len(line.ratios) > 1:
+        if len(line.distances) > 1:
             groups.append(_strip(line, fleet, analysis))
     if not groups:
         return
@@ -253,7 +270,10 @@ def strips(lines: Sequence[Line], fleet: Fleet, analysis: Analysis) -> Iterator[
 def _strip(line: Line, fleet: Fleet, analysis: Analysis) -> doc.FigureGroup:
     """Return the dots of a platform, each in percent of the median of hosts like it."""
     colour = analysis.colours[line.row.platform.name]
-    shares = {name: _share_of_middle(line, name) for name in line.ratios}
+    shares = {}
+    for name in line.distances:
+        if ratio := line.ratio(name):
+            shares[name] = _share_of_middle(ratio, line, name)
     values = tuple(share.estimate for share in shares.values())
     label = plural("{count} host", "{count} hosts", len(values))
     bounds = min(values), max(values)
@@ -271,9 +291,9 @@ def _strip(line: Line, fleet: Fleet, analysis: Analysis) -> doc.FigureGroup:
     return doc.FigureGroup(title, tuple(rows))
 
 
-def _share_of_middle(line: Line, name: str) -> doc.Relative:
+def _share_of_middle(ratio: Ratio, line: Line, name: str) -> doc.Relative:
     """Return the performance of a host, or its ratio to the baseline, as a share of the median of hosts like it."""
-    ratio, times = line.ratios[name], math.exp(-line.middles[name])
+    times = math.exp(-line.middles[name])
     low, high = ratio.low * times, ratio.high * times
     found = replace(ratio, estimate=ratio.estimate * times, low=low, high=high)
     share = found.efficiency(line.section.better)
@@ -306,7 +326,10 @@ def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str
     """Return every host with its sessions and ratios, for programs."""
     of_hosts = []
     for host in hosts:
-        ratios = [_plain_ratio(line, host) for line in lines if line.ratios.get(host.name)]
+        ratios = []
+        for line in lines:
+            if ratio := line.ratio(host.name):
+                ratios.append(_plain_ratio(line, ratio))
         of_hosts.append(
             {
                 "host": host.name,
@@ -319,8 +342,7 @@ def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str
     return of_hosts
 
 
-def _plain_ratio(line: Line, host: MeasuredHost) -> dict[str, Any]:
-    ratio = line.ratios[host.name]
+def _plain_ratio(line: Line, ratio: Ratio) -> dict[str, Any]:
     return {
         **shared.named(line.section),
         "levels": dict(line.point.levels),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from vtax.report import document as doc
@@ -41,11 +42,11 @@ def document(source: Source, options: Options) -> doc.Document:
         *_odd(_shown_odd(source, fleet), fleet),
         *_state(fleet),
         *host_matrix.matrices(lines, fleet, analysis, options.depth),
-        *host_matrix.strips(lines, fleet, analysis),
+        *(host_matrix.strips(lines, fleet, analysis) if options.depth == "report" else ()),
         *_facts(fleet),
         *groups_apart(analysis),
     ]
-    return doc.Document(VIEW.title, tuple(parts), data=_plain(source, fleet, lines))
+    return doc.Document(VIEW.title, tuple(parts), data=partial(_plain, source, fleet, lines))
 
 
 def _shown_odd(source: Source, fleet: Fleet) -> list[OddHosts]:
