@@ -1,4 +1,4 @@
-"""A run in formats of others: Go's benchmark format, Bencher's JSON, and RO-Crate for repositories."""
+"""A run in formats of others: Go's benchmark format, and OpenMetrics."""
 
 from __future__ import annotations
 
