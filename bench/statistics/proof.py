@@ -60,7 +60,6 @@ PLACES: Mapping[str, Place] = {
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),
     "anytime": Place("anytime.py"),
     "width": Place("anytime.py", table=1),
-    "pauses": Place("pauses.py"),
     "sessions": Place("sessions.py --only sessions", columns=(0, 1, 3, 4, 5, 6), by=(0, 1)),
     "runs": Place("sessions.py --only contrasts"),
     "hosts": Place("hosts.py", columns=(0, 1, 3, 4, 5, 6), by=(0, 1, 3)),

@@ -8,8 +8,6 @@ Three kinds of false comparisons are made from it, in which nothing differs but 
 
 - within blocks: in every block the trials are dealt at random to two sides of equal size (both sides of one guest);
 - neighbours: blocks 1 and 2, 3 and 4, ... are a pair, its order drawn at random: two guests, as in a real run;
-- typical: neighbours again, by averages and by typical trials (`vtax.stats.typical`): coverage and width of both,
-  and how often pauses are found;
 - halves: the first half of the blocks against the second, as others do, and random halves, trials as if independent.
 """
 
@@ -23,9 +21,6 @@ from pathlib import Path
 import numpy as np
 from methods import ABOVE, BELOW, EQUIVALENT, Array, Codes, fixed, sequential, welch
 from scipy import special
-
-from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.typical import FEWEST_BLOCKS, FEWEST_TRIALS, found_pauses, typical_ratio
 
 MARGIN = 0.02
 
@@ -84,37 +79,6 @@ def neighbours(values: Array, splits: int, rng: np.random.Generator) -> Array:
     return np.asarray(signs * apart)
 
 
-def typical(values: Array, splits: int, rng: np.random.Generator) -> None:
-    """Intervals of the ratio and of the typical ratio, of ten pairs of neighbouring blocks and of all."""
-    pairs = [np.log(each) for each in (values.mean(axis=1), np.median(values, axis=1))]
-    averages, medians = (each[: each.size // 2 * 2 : 2] - each[1::2] for each in pairs)
-    for blocks in sorted({FEWEST_BLOCKS, averages.size}):
-        if blocks > averages.size:
-            continue
-        covers, halves_of, pauses = np.zeros(2), [], 0
-        for _ in range(splits):
-            drawn = rng.choice(averages.size, blocks, replace=False)
-            signs = rng.choice((-1.0, 1.0), blocks)
-            ratio = ratio_of_logs(signs * averages[drawn])
-            found = typical_ratio(
-                ratio, signs * averages[drawn], signs * medians[drawn], values.shape[1], 0.95
-            )
-            if found is not None:
-                covers += [each.low <= 1 <= each.high for each in (ratio, found)]
-                halves_of.append([np.log(each.high / each.low) / 2 for each in (ratio, found)])
-                pauses += (
-                    found_pauses(found, ratio, found.p_value, "higher", MARGIN, 0.05).pauses != ""
-                )
-        covers /= len(halves_of)
-        widths = np.median(halves_of, axis=0)
-        print(f"typical: {len(halves_of)} splits of {blocks} blocks of {values.shape[1]} trials")
-        print(f"  averages: covers {covers[0]:.1%}, half-width {widths[0]:.2%}")
-        print(
-            f"  typical:  covers {covers[1]:.1%}, half-width {widths[1]:.2%}, {widths[1] / widths[0]:.2f} of it"
-        )
-        print(f"  pauses found, of a single contrast: {pauses / len(halves_of):.1%}")
-
-
 def halves(values: Array, splits: int, rng: np.random.Generator) -> None:
     """The naive test on halves of the blocks, all trials taken as independent."""
     blocks = values.shape[0] // 2 * 2
@@ -143,8 +107,6 @@ def main() -> None:
     if values.shape[1] >= 2:
         report("within blocks", within(values, options.splits, rng))
     report("neighbours", neighbours(values, options.splits, rng))
-    if values.shape[1] >= FEWEST_TRIALS:
-        typical(values, options.splits, rng)
     halves(values, options.splits, rng)
 
 

@@ -39,7 +39,7 @@ OPEN = {
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("exports")
     with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
-        design = {**DECLARED["design"], "blocks": 10, "trials": 3}  # enough for a typical ratio
+        design = {**DECLARED["design"], "blocks": 10, "trials": 3}
         fill(begin(store, declared={**DECLARED, "design": design}), blocks=10, trials=3)
         for kind in ("csv", "parquet", "json"):
             write(store, "last", kind, directory / f"run.{kind}")

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_run import a_run, begin, trial
+from a_run import a_run
 from shown import drawn, english, result
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.source import source_of
 from vtax.report.answers.compare.compute import contrast
 from vtax.report.answers.compare.show import document_of as contrast_document
 from vtax.report.answers.gate.compute import check
 from vtax.report.answers.gate.show import document_of as check_document
 from vtax.report.answers.result.show_notes import notes_under
-from vtax.report.answers.variance.waits import COUNTER
-from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -70,23 +68,3 @@ def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):
         drawn(contrast_document(contrast(store, "other", "native", run=found))).split()
     )
     assert "equivalent as far as 10 blocks show: if fewer than 26 % are slow" in compared
-
-
-def test_one_counter_alone_is_read_of_every_block(store):
-    platforms = (PlatformRecord("native", {}, True, is_baseline=True),)
-    run = begin(
-        store, platforms=platforms, cells=[CellRecord("a", "", "native", "iperf3", "iperf3")]
-    )
-    for block in range(3):
-        counted = {("program", "run_delay_s"): 0.1 * block, ("guest", "ctxt"): 5.0}
-        run.add_trial(trial(run.cells[0], block=block, position=block, counters=counted))
-    run.finish("finished", "", 2.0)
-    source = source_of(store)
-    assert set(source.block_counters([0])) == {(0, "program", "run_delay_s"), (0, "guest", "ctxt")}
-    ((key, (blocks, means, trials)),) = source.block_counters([0], COUNTER).items()
-    assert key == (0, *COUNTER)
-    assert (blocks.tolist(), means.tolist(), trials) == (
-        [0, 1, 2],
-        pytest.approx([0.0, 0.1, 0.2]),
-        1.0,
-    )

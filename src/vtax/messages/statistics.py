@@ -78,10 +78,6 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "the ratio says",
     "timed-out-at-least": "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} "
     "times slower than on the baseline",
-    "pauses": "the platform may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
-    "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
-    "pauses-of-baseline": "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
-    "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
     "coarse-figures": "figures are known in steps of {percent}\N{NO-BREAK SPACE}%: the interval reaches that far to "
     "each side",
     "withheld-resolution": "no verdict: figures are known in steps of {percent}\N{NO-BREAK SPACE}%, too coarse for one; "

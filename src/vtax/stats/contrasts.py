@@ -34,8 +34,7 @@ class Contrast:
     """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
 
     noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. failed, tried:
-    trials of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: the
-    fewest of a block on either side. sessions: of each log-ratio the number of its session, or those of its host and
+    trials of the treatment and of the baseline. sessions: of each log-ratio the number of its session, or those of its host and
     session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
     finely they are known. zeros: blocks in which a side did nothing, of which there is no ratio. is_other_quantity: a trial of a
@@ -47,8 +46,6 @@ class Contrast:
     noise: float = 1.0
     failed: tuple[int, int] = (0, 0)
     tried: tuple[int, int] = (0, 0)
-    medians: Array | None = None
-    trials: int = 1
     sessions: Labels | None = None
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
@@ -84,7 +81,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class ContrastSide:
-    """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
+    """A cell in one metric. failed, tried: trials.
 
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
     finely they are known. is_other_quantity: a trial measured something else than was asked. is_held_below: only the cache
@@ -92,8 +89,6 @@ class ContrastSide:
     """
 
     means: BlockMeans
-    medians: BlockMeans | None = None
-    trials: int = 1
     failed: int = 0
     tried: int = 0
     clock_is_wrong: bool = False
@@ -118,17 +113,12 @@ def paired_contrast(
     sessions = None
     if units is not None and units.are_several:
         sessions = units.of(np.union1d(*(side.blocks for side in means)))
-    medians = None
-    if treatment.medians is not None and baseline.medians is not None:
-        medians = block_contrast(treatment.medians, baseline.medians)
     return Contrast(
         block_contrast(*means),
         better,
         noise_ratio(*means),
         failed=(treatment.failed, baseline.failed),
         tried=(treatment.tried, baseline.tried),
-        medians=medians,
-        trials=min(side.trials for side in sides),
         sessions=sessions,
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
         resolution=coarsest([side.resolution for side in sides]),

@@ -87,8 +87,8 @@ def describe_blocks(
     *,
     blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
     average: Average = "arithmetic",
-) -> tuple[Summary, npt.NDArray[Any], Array, Array, npt.NDArray[Any]]:
-    """Return (the summary of `describe`, the blocks, their means, their medians, their numbers of values).
+) -> tuple[Summary, npt.NDArray[Any], Array]:
+    """Return (the summary of `describe`, the blocks, their means).
 
     Arguments and errors are those of `describe`. Without blocks each value is one.
     """
@@ -96,13 +96,13 @@ def describe_blocks(
     array, warnings = without_missing(all_values)
     positions = np.flatnonzero(~np.isnan(all_values))
     if blocks is None:
-        names, units, middles, counts = positions, array, array, np.ones_like(positions)
+        names, units, middles = positions, array, array
     else:
         labels = np.asarray(blocks)
         if labels.shape[:1] != all_values.shape:
             raise StatsError(f"{labels.shape[0]} blocks do not match {all_values.size} values")
         groups = grouped(labels[positions])
-        names, _, counts = groups
+        names = groups[0]
         units, middles = means_of(groups, array, average), medians_of(groups, array)
     interval = mean_interval(units, confidence)
     middle = median_interval(middles, confidence)
@@ -128,7 +128,7 @@ def describe_blocks(
         warnings=(*warnings, *more),
         values=array,
     )
-    return summary, names, units, middles, counts
+    return summary, names, units
 
 
 def _warnings(

@@ -29,8 +29,7 @@ from vtax.stats.resolution import coarsened
 from vtax.stats.rules import Rule
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.stats.typical import Typical, found_pauses, typical_ratio
-from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
+from vtax.stats.verdict import Kind, Verdict, judge_family, single_look, with_outlook
 from vtax.stats.withholding import (
     for_clock,
     for_failures,
@@ -48,13 +47,11 @@ class Comparison:
     ratio: its interval holds at rule.confidence under the rule.
     verdict: over the family it was judged in. Under the rule "verdict" its kind comes from the boundaries, and its
         p-values are those of a single look.
-    typical: beside the ratio, where trials and blocks suffice; no verdict looks at it.
     is_early: whether the verdict stands on the first blocks alone, which lie beyond doubt (`stats.early`).
     """
 
     ratio: Ratio
     verdict: Verdict
-    typical: Typical | None = None
     is_early: bool = False
 
 
@@ -80,11 +77,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     blocks = max((ratio.n_blocks for ratio in ratios.values()), default=0)
     claims = {name: at_most(contrasts[name], rule.margin) for name in ratios}
     verdicts = say_at_most(verdicts, ratios, claims, rule, rule.plain_level(blocks))
-    typical = _typical(rules, ratios, contrasts)
     answers: dict[str, Comparison | StatsError] = dict(errors)
     for name, ratio in ratios.items():
         is_early = name in early and verdicts[name].is_settled
-        answers[name] = Comparison(ratio, verdicts[name], typical.get(name), is_early)
+        answers[name] = Comparison(ratio, verdicts[name], is_early)
     return {name: answers[name] for name in contrasts}
 
 
@@ -332,29 +328,6 @@ def _without_assumptions(
             warnings = (*result[name].warnings, *contrast.notes)
             result[name] = replace(result[name], warnings=warnings)
     return result
-
-
-def _typical(
-    rules: Mapping[str, Rule], ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
-) -> dict[str, Typical]:
-    """Return the typical ratios that can be given, and which of them show pauses: judged as one family.
-
-    Over several sessions there are none, since their interval takes blocks as independent.
-    """
-    typicals: dict[str, Typical] = {}
-    for name, ratio in ratios.items():
-        contrast = contrasts[name]
-        if contrast.medians is None or ratio.n_sessions > 1:
-            continue
-        level = rules[name].interval_confidence(ratio.n_blocks)
-        typical = typical_ratio(ratio, contrast.logs, contrast.medians, contrast.trials, level)
-        if typical is not None:
-            typicals[name] = typical
-    adjusted = holm([typical.p_value for typical in typicals.values()]).tolist()
-    for (name, typical), p in zip(typicals.items(), adjusted, strict=True):
-        better, rule = contrasts[name].better, rules[name]
-        typicals[name] = found_pauses(typical, ratios[name], p, better, rule.margin, rule.alpha)
-    return typicals
 
 
 def _kind(word: str, better: Better) -> Kind:

@@ -320,21 +320,14 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
     return dict(sorted(means.items()))
 
 
-def block_counters(
-    engine: Engine, run: RunHandle, cells: Collection[int], only: tuple[str, str] | None = None
-) -> BlockCounters:
-    """Return the counts in trials of these cells that went well, warm-up left out, by block. cells: their indices.
-
-    only: place and name of the one counter that is wanted.
-    """
+def block_counters(engine: Engine, run: RunHandle, cells: Collection[int]) -> BlockCounters:
+    """Return the counts in trials of these cells that went well, warm-up left out, by block. cells: their indices."""
     cell, counter, part = schema.cell, schema.counter, schema.part
     keys = (cell.c.key, counter.c.place, counter.c.name)
     query = _counted(
         run, *keys, numbered(schema.trial.c.block), func.avg(counter.c.value), func.count()
     )
     query = query.where(cell.c.key.in_([run.cells[number].key for number in cells]))
-    if only:
-        query = query.where(counter.c.place == only[0], counter.c.name == only[1])
     columns: dict[tuple[int, str, str], tuple[list[int], list[float], list[int]]] = {}
     of_block = (part.c.place, part.c.block, schema.trial.c.block)
     index = {record.key: number for number, record in enumerate(run.cells)}

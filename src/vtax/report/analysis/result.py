@@ -204,8 +204,6 @@ class _Description:
     summary: Summary | None = None
     blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     means: Floats = field(default_factory=lambda: np.zeros(0))
-    medians: Floats = field(default_factory=lambda: np.zeros(0))
-    fewest_trials: int = 0
     reason: str = ""
     is_withheld: bool = False
 
@@ -247,8 +245,6 @@ def _measured(
             int(failed[cell]),
             better="lower" if record.better == "lower" else "higher",
             reason=found.reason,
-            block_medians=found.medians,
-            fewest_trials=found.fewest_trials,
             clock_is_wrong=cell in wrong and is_timed(record.name, record.unit),
             resolution=resolution,
             is_other_quantity=cell in other,
@@ -276,7 +272,7 @@ def _described(
         return _Description(seen, reason=_NONE_WELL if attempted.any() else _NOT_YET)
     average, confidence = _averaged(record, data.run.cells[cell]), rule.confidence
     try:
-        summary, blocks, means, medians, counts = describe_blocks(
+        summary, blocks, means = describe_blocks(
             seen.value, confidence, blocks=seen.block, average=average
         )
     except StatsError as error:
@@ -287,11 +283,9 @@ def _described(
     if isinstance(pooled, Note):
         reason, is_withheld = pooled, True
     elif pooled is not None:
-        whole, blocks, means, medians, _ = describe_blocks(pooled, confidence, blocks=blocks)
+        whole, blocks, means = describe_blocks(pooled, confidence, blocks=blocks)
         summary = replace(whole, n=summary.n)
-    return _Description(
-        seen, summary, blocks, means, medians, int(counts.min()), reason, is_withheld
-    )
+    return _Description(seen, summary, blocks, means, reason, is_withheld)
 
 
 def _widened(description: _Description, units: Units, resolution: Resolution) -> Summary | None:
@@ -453,7 +447,6 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
             row,
             ratio=answered.ratio if answered else None,
             verdict=worded(answered.verdict, family.metric.role) if answered else None,
-            typical=answered.typical if answered else None,
             reason=answer.note if isinstance(answer, StatsError) else row.reason,
             target_missed=is_primary and family.aim(row) in missed,
             timeouts=timeouts.get(row.cell.key) if is_fixed_work else None,
@@ -494,11 +487,8 @@ def row_contrast(
 def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:
     """Return one side of a contrast. left: blocks that the other side was left out of."""
     means = without(row.means_of_blocks, left)
-    medians = without(BlockMeans(row.blocks, row.block_medians), left)
     return ContrastSide(
         means,
-        medians,
-        row.fewest_trials,
         row.failed,
         tried(row),
         row.clock_is_wrong,

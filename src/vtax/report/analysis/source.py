@@ -84,13 +84,11 @@ class Source:
         only = self.analysis.shown_cells
         return {key: value for key, value in found.items() if only.selects(cells[key[0]].place)}
 
-    def block_counters(
-        self, cells: Collection[int], only: tuple[str, str] | None = None
-    ) -> BlockCounters:
+    def block_counters(self, cells: Collection[int]) -> BlockCounters:
         """See store.query.block_counters; nothing without a store. Raises StoreError."""
         if not self.store or not cells:
             return {}
-        return query_block_counters(self.store.engine, self.data.run, cells, only)
+        return query_block_counters(self.store.engine, self.data.run, cells)
 
     @cached_property
     def effective(self) -> Mapping[int, str]:

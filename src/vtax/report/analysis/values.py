@@ -26,7 +26,6 @@ from vtax.stats.ratio import BlockMeans, OfLoss, Ratio
 from vtax.stats.resolution import EXACT, Resolution
 from vtax.stats.rules import Rule
 from vtax.stats.sessions import Units
-from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.annotations import Annotations
 from vtax.store.query import FailureRow, Floats, GuestRow, Ints
@@ -58,7 +57,6 @@ class MeasuredRow:
     """One metric of one cell, before it is compared.
 
     reason: why there is no value, or no ratio where it is withheld.
-    block_medians, fewest_trials: of the trials of every block, and of the block with the fewest.
     clock_is_wrong: by more than the margin, of its guests, where the metric is in their time: it cannot show that two
     platforms differ by less.
     resolution: how finely its figures are known.
@@ -77,8 +75,6 @@ class MeasuredRow:
     failed: Annotated[int, Means("trials that failed")]
     better: Better = "higher"
     reason: str = ""
-    block_medians: Floats = field(default_factory=lambda: np.zeros(0))
-    fewest_trials: int = 0
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
     is_other_quantity: bool = False
@@ -124,9 +120,6 @@ class Row(MeasuredRow):
     target_missed: Annotated[
         bool, Means("whether what the rule declared for it is not reached")
     ] = False
-    typical: Annotated[
-        Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")
-    ] = None
     timeouts: Annotated[
         Timeouts | None, Means("trials of fixed work that timed out; null without any")
     ] = None
@@ -182,7 +175,7 @@ class Row(MeasuredRow):
         With one trial per block outlying blocks are outlying values: they are listed once.
         """
         found = [self.reason] if self.reason else []
-        for part in (self.summary, self.ratio, self.verdict, self.typical):
+        for part in (self.summary, self.ratio, self.verdict):
             if part is not None:
                 found += part.warnings
         if self.timeouts is not None:

@@ -14,7 +14,6 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.answers.host import package_of
 from vtax.report.document import joined, msg, plural
-from vtax.report.parts import typical
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.assumptions import FEWEST_TO_TEST
 from vtax.store.records import PluginRecord
@@ -61,7 +60,6 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
             "few of its trials is slower by their share."
         )
         ratios = joined([ratios, averaged], " ")
-    ratios = joined([ratios, *typical.method_of(analysis)], " ")
     yield ratios
     yield from _nesting(analysis)
     yield _analysis(analysis)

@@ -178,10 +178,7 @@ def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:
     if not sessions:
         return row
     here = blocks_in(row, sessions)
-    medians = row.block_medians[here] if row.block_medians.size else row.block_medians
-    return replace(
-        row, blocks=row.blocks[here], block_means=row.block_means[here], block_medians=medians
-    )
+    return replace(row, blocks=row.blocks[here], block_means=row.block_means[here])
 
 
 def _mean(values: Any, units: Any, confidence: float) -> Interval:

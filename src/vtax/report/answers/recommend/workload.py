@@ -305,9 +305,7 @@ def _ready(analysis: Analysis, platform: PlatformRecord) -> Row | None:
     blocks = np.array([guest.block for guest in guests], np.int64)
     values = np.array([guest.ready_s for guest in guests], np.float64)
     try:
-        summary, labels, means, medians, _ = describe_blocks(
-            values, analysis.rule.confidence, blocks=blocks
-        )
+        summary, labels, means = describe_blocks(values, analysis.rule.confidence, blocks=blocks)
     except StatsError:
         return None
-    return Row(cell, platform, summary, labels, means, 0, block_medians=medians)
+    return Row(cell, platform, summary, labels, means, 0)

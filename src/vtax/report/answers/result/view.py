@@ -32,7 +32,7 @@ from vtax.report.document import (
     scale_for,
     styled,
 )
-from vtax.report.parts import shared, typical
+from vtax.report.parts import shared
 from vtax.report.parts.figures import figures_of, forest, order
 from vtax.report.parts.first_screen import (
     also_differs_line,
@@ -282,7 +282,7 @@ def _table_parts(section: Section, analysis: Analysis) -> list[doc.Part]:
         analysis.blocks,
         cost_section(section, analysis),
     )
-    return [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
+    return [table, *_notes(section, analysis)]
 
 
 def _titled(section: Section, parts: tuple[doc.Part, ...], analysis: Analysis) -> doc.Titled:

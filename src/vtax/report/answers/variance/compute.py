@@ -27,7 +27,6 @@ from vtax.report.analysis.values import (
     every_row,
     place_of,
 )
-from vtax.report.answers.variance.waits import Waited, Waits
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
@@ -66,9 +65,6 @@ class CellVariance(OfSection):
     within_trial: Annotated[float | None, Means("share within trials, or null")] = None
     drift: Annotated[Drift | None, Means("trend over the run, or null")] = None
     drift_p: Annotated[float, Means("p-value of it, Holm-adjusted over the cells")] = 1.0
-    waits: Annotated[
-        Waits | None, Means("what of the noise goes with waits for a CPU, or null")
-    ] = None
     trials: Annotated[float, Means("trials in a block")] = 0.0
     half_width: Annotated[float | None, Means("half-width of the ratio, or null")] = None
     time_s: Annotated[float | None, Means("duration of both sides of the ratio, or null", "s")] = (
@@ -104,7 +100,6 @@ def variance(
     *,
     every_metric: bool = False,
     samples: Samples | None = None,
-    waited: Waited | None = None,
 ) -> tuple[CellVariance, ...]:
     """Every cell of every primary metric (or every metric) of a run, with an answer or its reason.
 
@@ -113,14 +108,8 @@ def variance(
     sections = analysis.sections if every_metric else analysis.primary
     found = _components(sections, samples or {})
     found_costs = costs(data)
-    cells = _adjusted(
-        [_cell(*place, found, found_costs, analysis) for place in every_row(sections)]
-    )
-    known = waited or {}
-    return tuple(
-        replace(cell, waits=known.get((cell.row.cell.key, cell.section.metric.name)))
-        for cell in cells
-    )
+    cells = [_cell(*place, found, found_costs, analysis) for place in every_row(sections)]
+    return _adjusted(cells)
 
 
 _Key = tuple[str, str]  # cell key, metric name

@@ -11,7 +11,6 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.answers.variance import waits
 from vtax.report.answers.variance.compute import (
     CellVariance,
     by_section,
@@ -30,14 +29,11 @@ _NAMED = 4
 def document(source: Source, options: Options) -> doc.Document:
     """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
-    counted = whole.block_counters(range(len(whole.data.run.cells)), waits.COUNTER)
-    waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
     found = variance(
         whole.data,
         whole.analysis,
         every_metric=options.every_metric,
         samples=whole.samples,
-        waited=waited,
     )
     kept = [cell for cell in found if source.analysis.shown_cells.selects(cell.row.cell.place)]
     made = document_of(kept, source.analysis, is_folded=options.depth == "report")
@@ -54,7 +50,7 @@ def document_of(
         parts.append(doc.Titled(title, (_brief_table(cells, analysis),), is_folded=True))
     else:
         parts += [_section(of_section, analysis) for of_section in by_section(cells)]
-    if summary := [*_summary(cells, analysis), *_waits(cells, analysis.rule.alpha)]:
+    if summary := list(_summary(cells, analysis)):
         parts.append(doc.Titled(msg("Summary"), (doc.Bullets(tuple(summary)),), role="summary"))
     given = [
         noted(text, cell.place)
@@ -279,22 +275,6 @@ def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.
             len(places),
             tested=doc.Count(len(tested)),
             places=listed(first_of(places, _NAMED)),
-        )
-
-
-def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
-    """Yield where programs were slower in blocks in which they waited more for a CPU."""
-    places = []
-    found = [(cell, cell.waits) for cell in cells if cell.waits and cell.waits.p <= alpha]
-    for cell, waits_of_cell in sorted(found, key=lambda each: each[1].share, reverse=True):
-        share = doc.Share(waits_of_cell.share, "whole")
-        places.append(msg("{place} by {change}", place=cell.place.inline, change=share))
-    if places:
-        yield plural(
-            "Waits for a CPU explain noise between blocks in {count} cell: {places}.",
-            "Waits for a CPU explain noise between blocks in {count} cells: {places}.",
-            len(places),
-            places=listed(first_of(places, 1)),
         )
 
 
