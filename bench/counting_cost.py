@@ -108,11 +108,11 @@ def measure(platforms: list[str], rounds: int, blocks: int, longer: int) -> Watc
     counted = Counting.around
 
     @contextmanager
-    def around(self: Counting, *, is_followed: bool = False) -> Iterator[None]:
+    def around(self: Counting) -> Iterator[None]:
         if watch.kind != _WITH:
             yield
             return
-        with counted(self, is_followed=is_followed):
+        with counted(self):
             yield
 
     Counting.around = around  # type: ignore[method-assign]

@@ -62,11 +62,6 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
         {"rw": "write", "block_size": 1048576, "size": 16777216, "once": True},
         {"single": "fio/3.39-write.json"},
     ),
-    (
-        "fio",
-        {"job_file": (FIXTURES / "fio/two-jobs.fio").read_text()},
-        {"single": "fio/3.39-two-jobs.json"},
-    ),
     ("memcached", {}, {"client": "memcached/trixie.txt"}),
     (
         "nginx",

@@ -1,4 +1,4 @@
-"""Cold reads by dd and a job file of fio, on native and QEMU TCG: the disks of the host serve all of them."""
+"""Cold reads by dd and fio, on native and QEMU TCG: the disks of the host serve all of them."""
 
 import json
 import subprocess
@@ -25,19 +25,17 @@ name = "dd"
 parameters = { direction = "read", file_size = "16MiB", cache = "cold" }
 [[benchmark]]
 name = "fio"
-parameters = { job_file = "scan.fio", cold = true }
+parameters = { rw = "read", block_size = "64KiB", size = "8MiB", once = true, cold = true }
 """
-JOBS = "[global]\nbs=64k\nsize=8m\n[scan]\nrw=read\n[log]\nrw=write\nend_fsync=1\n"
 
 
 def test_the_disks_of_the_host_serve_what_is_cold(tmp_path):
     study = tmp_path / "cold.toml"
     study.write_text(STUDY)
-    (tmp_path / "scan.fio").write_text(JOBS)
     command = [sys.executable, "-m", "vtax", "run", str(study)]
     made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
-    assert "reads per second, job scan" in made.stdout
+    assert "reads per second" in made.stdout
     with Store.open(Home.from_environment().store_url) as store:
         found = [
             json.loads(text) for text in effective(store.engine, store.open_run("last")).values()

@@ -43,7 +43,7 @@ def test_several_flows_together_make_the_sum_of_their_rates_and_the_mean_of_thei
 EVERY_METRIC = [
     (benchmark.name, metric)
     for benchmark in BENCHMARKS.values()
-    for own in [metrics_of(benchmark, benchmark.Parameters())]
+    for own in [metrics_of(benchmark)]
     for metric in (*own, *density.metrics(own))
 ]
 A_VERDICT = Verdict("slower", 0.02, 0.05, 1, 0.01, 1.0, 0, ())

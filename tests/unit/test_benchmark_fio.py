@@ -5,8 +5,8 @@ import json
 import pytest
 from tool_under_test import Tool
 
-from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.fio import rates
 
 MIB = 2**20
 TOOL = Tool("fio", Context(vcpus=1, memory_bytes=2**29, flow=3))
@@ -40,12 +40,10 @@ def test_figures_are_those_of_the_report(version):
 
 def test_a_rate_is_known_as_finely_as_its_time_in_milliseconds():
     """A trial over in 1 ms may have any rate."""
-    one_ms = {"total_ios": 1, "iops": 1000.0, "bw_bytes": 4096000, "runtime": 1}
-    rates = fio_jobs.rates("read", [one_ms])
-    assert rates["read_iops"].step == pytest.approx(1000.0)
-    rates = fio_jobs.rates("read", [one_ms, {**one_ms, "runtime": 100}])
-    assert (rates["read_iops"], rates["read_iops"].step) == (2000.0, pytest.approx(2000.0))
-    assert fio_jobs.rates("read", [{**one_ms, "runtime": 0}])["read_iops"] == 1000.0
+    one_ms = {"iops": 1000.0, "bw_bytes": 4096000, "runtime": 1}
+    assert rates("read", one_ms)["read_iops"].step == pytest.approx(1000.0)
+    assert rates("read", {**one_ms, "runtime": 100})["read_iops"].step == pytest.approx(10.0)
+    assert rates("read", {**one_ms, "runtime": 0})["read_iops"] == 1000.0
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])

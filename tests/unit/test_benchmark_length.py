@@ -44,7 +44,7 @@ def test_no_metric_of_unlike_counts_depends_on_the_count(benchmark):
     """The time of the whole trial, a number of requests and an extreme do; a rate must then be of fixed work."""
     parameters = benchmark.Parameters()
     counted = benchmark.counted(parameters)
-    metrics = metrics_of(benchmark, parameters)
+    metrics = metrics_of(benchmark)
     comparable = length.comparable_metrics(metrics)
     assert any(metric.primary for metric in comparable) or counted is None
     for metric in comparable:
@@ -104,9 +104,3 @@ def test_what_the_time_decides_is_not_given_as_well(name, given, decided):
 def test_tools_of_whole_seconds_are_given_whole_seconds():
     assert timed(registry.get("iperf3"), 2.0).duration_s == 2
     assert timed(registry.get("sysbench-cpu"), 2.0).duration_s == 2
-
-
-def test_what_a_job_file_decides_has_no_least_work():
-    fio = registry.get("fio")
-    given = fio.Parameters(job_file="[scan]\nrw=read\nsize=8m\n", cold=True)
-    assert length.with_least_work(fio, given) is None

@@ -31,7 +31,7 @@ from vtax.host import plugins
 from vtax.host.home import DEFAULT_HOME
 from vtax.host.lock import HOST_LOCK, is_measuring, measuring_lock
 from vtax.study.load import shipped
-from vtax.study.named_files import files_beside
+from vtax.study.programs import files_beside
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
@@ -376,18 +376,9 @@ def test_files_of_a_study_are_beside_it(tmp_path):
         [[program]]
         name = "own"
         files = ["bin/own.sh", "data.txt"]
-        [[benchmark]]
-        name = "fio"
-        parameters = { job_file = "jobs/one.fio" }
-        [[benchmark]]
-        name = "own"
-        parameters = { job_file = "of its own" }
-        [[protocol.paper.benchmark]]
-        label = "fio"
-        parameters = { job_file = "jobs/paper.fio" }
     """
     study.write_text(text)
-    assert files_beside(study) == ("bin/own.sh", "data.txt", "jobs/one.fio", "jobs/paper.fio")
+    assert files_beside(study) == ("bin/own.sh", "data.txt")
     for elsewhere in ("/usr/bin/true", "../data.txt"):
         study.write_text(text.replace("data.txt", elsewhere))
         with pytest.raises(BadInput, match=f"'{elsewhere}' is not in the directory"):

@@ -1,7 +1,6 @@
 """Readings around a trial: in which order, and that nothing is parsed before the program starts."""
 
 import os
-import time
 
 import pytest
 
@@ -125,33 +124,3 @@ def test_a_file_that_cannot_seek_is_read_every_time(tmp_path):
     os.mkfifo(pipe := tmp_path / "exits")
     files = OpenFiles()
     assert [files.read(pipe) for _ in range(2)] == [b"", b""]
-
-
-class Busy(Recorded):
-    """A guest that spends a CPU while its ramp lasts, and nothing afterwards."""
-
-    def __init__(self, ramp_s):
-        super().__init__([])
-        self.ends_at = time.monotonic() + ramp_s
-
-    def host_cpu_s(self):
-        return 10.0 + min(time.monotonic() - self.ends_at, 0.0)
-
-
-def test_cpu_time_of_the_ramp_is_in_no_account_of_what_is_measured():
-    end = Busy(ramp_s=0.4)
-    trial = counting.Counting({"guest": counting.Endpoint(end, end)}, None)
-    with trial.around(is_followed=True):
-        time.sleep(0.8)
-    trial.compare()
-    assert trial.differences["layer", "host_cpu_s"] == pytest.approx(0.4, abs=0.1)
-    assert trial.cpu_of_last(0.3)["layer", "host_cpu_s"] == pytest.approx(0.0, abs=0.01)
-    assert trial.cpu_of_last(0.6)["layer", "host_cpu_s"] == pytest.approx(0.2, abs=0.1)
-    assert trial.cpu_of_last(5.0) == {}  # longer than it was followed
-
-
-def test_what_was_not_followed_has_no_last_part():
-    trial = counted([])
-    with trial.around():
-        pass
-    assert trial.cpu_of_last(0.1) == {}

@@ -77,9 +77,6 @@ class Coarse:
         Metric("exact", "s", "lower"),
     )
 
-    def further_metrics(self, parameters):
-        return ()
-
     def parse(self, parameters, context, results):
         values = {"declared": 2.5, "written": printed("0.5"), "timed": 8.0, "exact": 1.5}
         return Outcome(values, resolutions={"timed": 2.0})

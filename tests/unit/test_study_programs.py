@@ -15,8 +15,7 @@ from vtax.runner.plan import host_programs
 from vtax.study import limits
 from vtax.study.load import load, validate
 from vtax.study.model import Study
-from vtax.study.named_files import files_beside
-from vtax.study.programs import filled
+from vtax.study.programs import files_beside, filled
 
 TIME = {"name": "time", "unit": "s", "better": "lower", "pattern": "([0-9]+) s"}
 PROGRAM: dict[str, Any] = {
@@ -180,19 +179,6 @@ def test_a_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounde
     assert "[[program]] number 1, key files" in refused.value.where
     with pytest.raises(BadInput, match=OUTSIDE):
         files_beside(path)
-
-
-@pytest.mark.parametrize("named", [*ELSEWHERE, "x/" * 2500])
-def test_a_job_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounded, named):
-    path = surrounded / "mine.toml"
-    path.write_text(
-        'name = "mine"\nplatforms = ["native"]\n[[benchmark]]\nname = "fio"\n'
-        f'parameters = {{ job_file = "{named}" }}\n'
-    )
-    with pytest.raises(BadInput) as refused:
-        load(str(path))
-    assert OUTSIDE in refused.value.what
-    assert "root:" not in str(refused.value)
 
 
 def test_a_link_within_the_studys_directory_is_a_file_of_it(surrounded):

@@ -307,8 +307,6 @@ class Command:
         the directory is removed with the guest.
     is_cold: whether, after `before`, the data of all files that its guest wrote are dropped from the host's page cache.
         `before` drops them from the guest's.
-    has_ramp: whether it measures its last seconds alone. The effective setting MEASURED_S has their number, and what
-        the host spends is counted in these seconds.
     stays: of a server whether trials leave nothing in it, and its output says nothing. It is then not started anew
         for the next trial of its guest that needs the same.
     """
@@ -325,15 +323,11 @@ class Command:
     timeout_s: float | None = None
     directory: str = ""
     is_cold: bool = False
-    has_ramp: bool = False
     stays: bool = False
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 INTERVALS = 10  # of a trial, of tools that are asked to report some
-MEASURED_S = (
-    "measured_s"  # the effective setting of a trial that measures its last seconds alone: how many
-)
 INTERVAL_S = "interval_s"  # the effective setting of a trial whose samples are of equal intervals: seconds of one
 
 
@@ -467,10 +461,6 @@ class Benchmark(ABC):
             )
         return match[1]
 
-    def further_metrics(self, parameters: Any) -> Sequence[Metric]:
-        """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
-        return ()
-
     def counted(self, parameters: Any) -> WorkParameter | None:
         """Return the parameter that says how much a trial does; None where the time of a trial does, or nothing."""
         return self.counts
@@ -558,9 +548,9 @@ class OwnProgram(Benchmark):
         cls.version_pattern = rf"\A{re.escape(cls.tool)} (\S.*?)\s*$"
 
 
-def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
-    """Return all metrics that trials with these parameters may have, those that the runner counts included."""
-    return (*benchmark.metrics, *benchmark.further_metrics(parameters), *counted_metrics(benchmark))
+def metrics_of(benchmark: Benchmark) -> tuple[Metric, ...]:
+    """Return all metrics that trials may have, those that the runner counts included."""
+    return (*benchmark.metrics, *counted_metrics(benchmark))
 
 
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:

@@ -103,7 +103,7 @@ def check_outcome(
     foreground = results.get("single") or results.get("client")
     trial_s = foreground.outside_s if foreground else 0.0
     values, warnings = dict(outcome.values), list(outcome.warnings)
-    for metric in metrics_of(benchmark, parameters):
+    for metric in metrics_of(benchmark):
         bounds = bounds_of(metric, context, trial_s)
         refusals = list(_refusals(metric, outcome, bounds))
         if not refusals:

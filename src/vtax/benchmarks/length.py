@@ -53,7 +53,7 @@ def with_count(parameters: Parameters, work: WorkParameter, count: float) -> Par
 def with_least_work(benchmark: Benchmark, parameters: Parameters) -> Parameters | None:
     """Return parameters of a trial that does hardly more than start and end.
 
-    None where there are none, and where the other parameters decide what a trial does, as a job file does.
+    None where there are none.
     """
     work = benchmark.counted(parameters)
     field = benchmark.Parameters.model_fields.get(DURATION)

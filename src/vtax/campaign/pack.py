@@ -27,7 +27,7 @@ from vtax.host.process import run
 from vtax.image import carrying, contents
 from vtax.image.build import Progress
 from vtax.image.image import Image
-from vtax.study.named_files import files_beside
+from vtax.study.programs import files_beside
 
 _CHUNK = 1 << 20
 _TIMEOUT_S = 600.0

@@ -19,9 +19,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "figure-left-out": "left out, as it is impossible: {text}",
     "guest-cache": "the guest's page cache is part of this figure (cache = 'cached')",
     "guest-cache-unflushed": "the guest's page cache is part of this figure: no write was flushed (fsync = 0)",
-    "guest-cache-jobs": "the guest's page cache is part of the figures: no write was flushed ({names})",
     "cache-below": "a cache below the guest may have served reads: the host's, where the disk is a file",
-    "cache-below-jobs": "a cache below the guest may have served reads: the host's ({names})",
     "cache-below-direct": "direct ends at the guest's own disk; where that is a file of the host, its cache may serve it",
     "cache-left": "{size} of the guest's files stayed in the host's page cache, which is not all cold",
     "flushes-short": (

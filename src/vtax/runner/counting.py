@@ -5,11 +5,8 @@ Also how fast the guest's clock runs meanwhile: what a tool reports as time or r
 
 from __future__ import annotations
 
-import threading
-import time
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +32,6 @@ from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.store.records import CLOCK_RATE as CLOCK_RATE_CODE
 
-_FOLLOWED_EVERY_S = 0.1
 _MIN_CLOCK_S = 0.05  # shorter, a rate says more about round trips than about the clock
 
 Counted = Mapping[tuple[str, str], float]
@@ -82,16 +78,13 @@ class Counting:
         self._host = host_counters()
         parts = endpoints[GUEST].running.parts if GUEST in endpoints else ()
         self._parts = LayerParts(parts)
-        self._followed_cpu: list[tuple[float, dict[tuple[str, str], float]]] = []
         self._readings: tuple[_Reading, _Reading] | None = None
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[Note, ...] = ()
 
     @contextmanager
-    def around(self, *, is_followed: bool = False) -> Iterator[None]:
+    def around(self) -> Iterator[None]:
         """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting.
-
-        is_followed: whether `cpu_of_last` is asked afterwards.
 
         Guests are asked first and last, so that the answers are in no account of the host. What was read is parsed
         by `compare`, when there is time.
@@ -100,52 +93,12 @@ class Counting:
         layers = self._read()
         host = self._host.read()
         try:
-            with self._followed() if is_followed else nullcontext():
-                yield
+            yield
         except Exception:
             with suppress(Exception):
                 self._readings = _Reading(guests, layers, host), self._read_again()
             raise
         self._readings = _Reading(guests, layers, host), self._read_again()
-
-    def cpu_of_last(self, seconds: float) -> dict[tuple[str, str], float]:
-        """Return the CPU time of guests and layers in the last seconds of what was followed; nothing where it was
-        not followed for so long."""
-        if not self._followed_cpu:
-            return {}
-        ended_at, last = self._followed_cpu[-1]
-        begun_at = ended_at - seconds
-        times = [time_s for time_s, _ in self._followed_cpu]
-        number = bisect_right(times, begun_at)
-        if number == 0 or number == len(times):
-            return {}
-        (before_at, before), (after_at, after) = self._followed_cpu[number - 1 : number + 1]
-        share = (begun_at - before_at) / (after_at - before_at)
-        used = {}
-        for key, value in last.items():
-            if key in before and key in after:
-                used[key] = value - before[key] - share * (after[key] - before[key])
-        return used
-
-    @contextmanager
-    def _followed(self) -> Iterator[None]:
-        """Read the CPU time of guests and layers again and again inside."""
-        is_over = threading.Event()
-
-        def follow() -> None:
-            while not is_over.wait(_FOLLOWED_EVERY_S):
-                with suppress(Exception):  # a guest that is lost: the trial says so
-                    self._followed_cpu.append((time.monotonic(), self._read_cpu()))
-
-        self._followed_cpu = [(time.monotonic(), self._read_cpu())]
-        thread = threading.Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-        self._followed_cpu.append((time.monotonic(), self._read_cpu()))
 
     def _read_cpu(self) -> dict[tuple[str, str], float]:
         """Read what the host counts of the CPU time of guests and their layers."""

@@ -234,11 +234,6 @@ class LaneRun:
         return self._point.colocation.is_counted
 
     @property
-    def has_ramp(self) -> bool:
-        """Whether the foreground command measures its last seconds alone."""
-        return self._measured.has_ramp
-
-    @property
     def running(self) -> RunningGuest:
         """Where the foreground command runs."""
         return self._places[self._measured.place].running

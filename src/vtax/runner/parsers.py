@@ -101,7 +101,7 @@ class Parsers:
             with _parsing(benchmark.tool):
                 if method == "parse":
                     context, results = arguments
-                    metrics = metrics_of(benchmark, parameters)
+                    metrics = metrics_of(benchmark)
                     outcome = benchmark.parse(parameters, context, results)
                     outcome = check_outcome(benchmark, parameters, context, results, outcome)
                     return _storable(outcome, metrics)

@@ -135,7 +135,7 @@ class Point:
     @cached_property
     def own_metrics(self) -> tuple[Metric, ...]:
         """Metrics of the benchmark alone; where platforms do unlike counts of work, those that can be compared."""
-        metrics = metrics_of(self.benchmark, self.parameters)
+        metrics = metrics_of(self.benchmark)
         return metrics if self.trial_time_s is None else length.comparable_metrics(metrics)
 
     def expected_s(self, context: Context) -> float:

@@ -15,7 +15,6 @@ from typing import Any
 
 from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
-    MEASURED_S,
     PACKET_BYTES,
     WIRE_SHARE,
     Context,
@@ -165,9 +164,7 @@ class MeasuredTrial:
         outcome = _combine(point, outcomes, self.lanes)
         outcome = with_cold_cache(outcome, self.lanes[0].cache_left_bytes)
         outcome = compare_with_host_disks(outcome, counted)
-        measured_s = outcomes[0].effective.get(MEASURED_S)
-        spent = counted if measured_s is None else self.counting.cpu_of_last(measured_s)
-        values = {**outcome.values, **costs_of(point.benchmark.work, outcomes, spent, least)}
+        values = {**outcome.values, **costs_of(point.benchmark.work, outcomes, counted, least)}
         if point.trial_time_s is not None:
             comparable = {metric.name for metric in point.metrics}
             values = {name: value for name, value in values.items() if name in comparable}
@@ -224,8 +221,7 @@ def measure_trial(
     failure = Failure()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
-        around = counted.around(is_followed=any(lane.has_ramp for lane in started))
-        extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links), kept)
+        extra = run_lanes(started, timeout_s, counted.around(), _meanwhile(beside, links), kept)
     memory.look(has_failed=bool(failure) or _has_failed(started))
     return MeasuredTrial(
         cell=cell,

@@ -22,7 +22,6 @@ from vtax.study.declared import shorten
 from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.ladder import ChosenLadder, ChosenOrders
 from vtax.study.model import Study
-from vtax.study.named_files import with_job_files
 from vtax.study.placed_factors import with_placed_factors
 from vtax.study.programs import with_absolute_files
 from vtax.study.two_sides import TwoSides, with_two_sides
@@ -114,9 +113,8 @@ def examine(
     values = dict(data) if chosen == Chosen() else _apply_choices(data, chosen, source)
     values = _put_overrides(values, overrides or {})
     problems_of_programs, values = with_absolute_files(values, path)
-    problems_of_job_files, values = with_job_files(values, path)
     problems, study = _validate(values, source)
-    problems += [*problems_of_programs, *problems_of_job_files]
+    problems += problems_of_programs
     design = data.get("design", {})
     names_rule = isinstance(design, Mapping) and "stop" in design
     if not problems or names_rule:  # else the rule may be misspelt

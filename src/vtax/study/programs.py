@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from string import Formatter
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from vtax.levels import Level
 from vtax.stats.terms import Better, MetricRole
 from vtax.study import limits
 from vtax.study.fields import Duration, Name, Privilege, StudyTable, disagreement
-from vtax.study.text import beside
+from vtax.study.text import beside, parse, read
 
 FILES = "files"
 ENTRY = "entry"
@@ -365,6 +365,17 @@ def filled(argument: str, values: Mapping[str, Level]) -> str:
         if name is not None:
             text += _as_toml(values[name])
     return text
+
+
+def files_beside(study: Path) -> tuple[str, ...]:
+    """Return the files of the programs of a valid study, relative to its file. Raises BadInput for one elsewhere."""
+    declared = parse(read(study), str(study))
+    names: dict[str, None] = {}
+    for program in declared.get("program", ()):
+        names |= dict.fromkeys(program.get("files", ()))
+    for name in names:
+        beside(study, name)
+    return tuple(str(PurePosixPath(name)) for name in names)
 
 
 def with_absolute_files(
