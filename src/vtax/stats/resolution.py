@@ -27,9 +27,6 @@ _LONGEST_STEP = (
 )  # times the shortest trial of a point: none ends before the first tick
 _MOST_TICKS = 200  # of a time: finer steps are below any margin
 _MOST_TIMES = 200  # that are looked at
-_COUNTABLE_TICKS = (
-    15  # up to which the ticks of a time can be counted by a step that is known to within _OFF_TICK
-)
 _FEW_TICKS = 5  # up to which two ticks alone are evidence: any two times are multiples of something
 
 

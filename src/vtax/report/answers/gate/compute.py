@@ -20,7 +20,6 @@ from vtax.report import document as doc
 from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.values import Analysis, every_row
 from vtax.report.answers.compare.compute import check_names, paired, pairs_of, side_of
-from vtax.report.answers.gate.calibrated import HostSees, host_sees
 from vtax.report.answers.hosts.host_change import ChangeOfHosts
 from vtax.report.answers.hosts.odd_hosts import OddHosts
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
@@ -255,10 +254,6 @@ class Checks:
         float | None, Means("the slowdown that every comparison has to be able to find, or null")
     ] = None
     strict: Annotated[bool, Means("whether what is undecided ends the command with 3, too")] = False
-    calibrated: Annotated[
-        tuple[HostSees, ...],
-        Means("what the host can see, by runs of the baseline against itself; empty: unknown"),
-    ] = ()
     hosts: Annotated[
         tuple[CheckedHost, ...],
         Means("hosts of a campaign, where one that lies apart fails the gate; else empty"),
@@ -283,18 +278,6 @@ class Checks:
     ) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
         """How many comparisons the words are corrected for, ascending."""
         return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
-
-    @property
-    def below_sight(self) -> tuple[HostSees, ...]:
-        """The benchmarks in which the host cannot see an effect as small as the margin."""
-        margins: dict[str, float] = {}
-        for each in self.compared:
-            if each.margin and each.quantity == "speed":
-                name = each.pair.section.benchmark
-                margins[name] = min(each.margin, margins.get(name, math.inf))
-        return tuple(
-            each for each in self.calibrated if margins.get(each.benchmark, each.sees) < each.sees
-        )
 
     @property
     def blind(self) -> tuple[Checked, ...]:
@@ -403,7 +386,6 @@ def check(
         alpha,
         detect=detect,
         strict=strict,
-        calibrated=host_sees(store, analysis) if store else (),
     )
 
 

@@ -173,19 +173,6 @@ def _summary(checks: Checks) -> doc.Titled:
     untested = tuple(_untested(checks))
     if untested:
         parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(untested),)))
-    for each in checks.below_sight:
-        text = plural(
-            "a margin of {margin} is below what this host can see with {count} block of {benchmark}: it sees {sees} "
-            "({run}, the baseline against itself)",
-            "a margin of {margin} is below what this host can see with {count} blocks of {benchmark}: it sees {sees} "
-            "({run}, the baseline against itself)",
-            each.blocks,
-            margin=doc.Share(checks.margins["speed"], "declared"),
-            benchmark=each.benchmark,
-            sees=doc.Share(each.sees),
-            run=each.run,
-        )
-        parts.append(doc.Paragraph(text, "caution"))
     parts += [doc.Paragraph(text, "caution") for text in _could_have_shown(checks)]
     role: Role = ""
     if status != "passed":
