@@ -102,22 +102,22 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
 
     It is None where there is no percent yet.
     """
-    rows = [
-        doc.TableRow(
-            (
-                joined([shared.title_of(section), muted(shared.levels(point))], " "),
-                shared.platform_of(row.platform, analysis.colours),
-                styled(shared.relative_of(row.ratio, section), "strong"),
-                _half_width(row.ratio.half_width),
-                muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-                shared.verdict_of(row.verdict, row.ratio, section)
-                if row.verdict
-                else shared.no_verdict(section),
-            )
+    rows = []
+    for section, point, row in _compared(analysis):
+        if row.ratio is None:
+            continue
+        verdict = shared.no_verdict(section)
+        if row.verdict:
+            verdict = shared.verdict_of(row.verdict, row.ratio, section)
+        cells = (
+            joined([shared.title_of(section), muted(shared.levels(point))], " "),
+            shared.platform_of(row.platform, analysis.colours),
+            styled(shared.relative_of(row.ratio, section), "strong"),
+            _half_width(row.ratio.half_width),
+            muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
+            verdict,
         )
-        for section, point, row in _compared(analysis)
-        if row.ratio is not None
-    ]
+        rows.append(doc.TableRow(cells))
     if not rows:
         return None
     interval = msg("{level} interval", level=analysis.level)

@@ -256,29 +256,32 @@ def _level(row: Row, unit: str) -> Nesting | None:
 def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
     """Return the sessions, the facts of the host that changed, and of every primary metric and platform what is
     between."""
+    ratios = []
+    for section, point, row in every_row(analysis.primary):
+        ratio = row.ratio
+        if ratio is None:
+            continue
+        plain = {
+            **shared.named(section),
+            "levels": dict(point.levels),
+            "platform": row.platform.name,
+            "hosts": ratio.n_hosts,
+            "sessions": ratio.n_sessions,
+            "estimate": ratio.estimate,
+            "low": ratio.low,
+            "high": ratio.high,
+            "of_these_hosts": ratio.of_these_hosts,
+            "predicted_low": ratio.predicted_low,
+            "predicted_high": ratio.predicted_high,
+            "nesting": ratio.nesting,
+            "shares": _shares(row, section, analysis) if ratio.nesting else {},
+        }
+        ratios.append(plain)
     return {
         "sessions": analysis.sessions,
         "scope": scope(analysis.sessions),
         "host_changes": changes,
-        "ratios": [
-            {
-                **shared.named(section),
-                "levels": dict(point.levels),
-                "platform": row.platform.name,
-                "hosts": row.ratio.n_hosts,
-                "sessions": row.ratio.n_sessions,
-                "estimate": row.ratio.estimate,
-                "low": row.ratio.low,
-                "high": row.ratio.high,
-                "of_these_hosts": row.ratio.of_these_hosts,
-                "predicted_low": row.ratio.predicted_low,
-                "predicted_high": row.ratio.predicted_high,
-                "nesting": row.ratio.nesting,
-                "shares": _shares(row, section, analysis) if row.ratio.nesting else {},
-            }
-            for section, point, row in every_row(analysis.primary)
-            if row.ratio is not None
-        ],
+        "ratios": ratios,
     }
 
 

@@ -167,17 +167,13 @@ def _log_ticks(low: float, high: float) -> list[float]:
     apart = (math.log10(high) - math.log10(low)) * _FEWEST_APART
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     every = max(1, math.ceil(apart))
-    sets = [
-        *_FINE_TICKS,
-        *(
-            [float(f"{digit}e{power}") for power in powers for digit in digits]
-            for digits in _DIGITS
-        ),
-        [float(f"1e{power}") for power in powers if power % every == 0],
-    ]
-    inside = ([tick for tick in ticks if low <= tick <= high] for ticks in sets)
-    return next(
-        ticks
-        for ticks in inside
-        if all(math.log10(b) - math.log10(a) >= apart for a, b in pairwise(ticks))
-    )
+    sets = list(_FINE_TICKS)
+    for digits in _DIGITS:
+        sets.append([float(f"{digit}e{power}") for power in powers for digit in digits])
+    sets.append([float(f"1e{power}") for power in powers if power % every == 0])
+    for ticks in sets:
+        inside = [tick for tick in ticks if low <= tick <= high]
+        gaps = [math.log10(right) - math.log10(left) for left, right in pairwise(inside)]
+        if min(gaps, default=apart) >= apart:
+            return inside
+    raise ValueError(f"no power of ten from {low} to {high} has room")

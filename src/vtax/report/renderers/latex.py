@@ -120,28 +120,27 @@ class _Page(TextPage):
         grid = grid_of(table, self.formatter)
         width, wrapped = len(grid.titles), sum(grid.wraps)
         room = max(_ROOM - _ROOM_OF_OTHERS * (width - wrapped), _LEAST_ROOM) / max(wrapped, 1)
-        room = _ROOM_OF_NAMES if table.repeats else room
-        wraps = rf">{{\raggedright\arraybackslash}}p{{{room:.2f}\linewidth}}"
-        kinds = " ".join(
-            wraps if is_wrapped else "r" if is_number else "l"
-            for is_number, is_wrapped in zip(grid.is_number, grid.wraps, strict=True)
-        )
-        titles = " & ".join(map(self._title, titles_of(table), grid.is_number)) + r" \\"
-        lines = [
-            rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escaped(title)}}}}} \\"
-            if title
-            else " & ".join(map(escaped, cells)) + r" \\"
-            for title, cells in grid.lines
-        ]
         if table.repeats:
-            lines = [
-                " & ".join(map(self._stacked, row.cells)) + r" \\[2pt]"
-                for group in table.groups
-                for row in group.rows
-            ]
-        begin, end = (_SHRUNK, _SHRUNK_END) if table.repeats else (_LONG, _LONG_END)
-        head = [r"\toprule", titles, r"\midrule", *([] if table.repeats else [r"\endhead"])]
-        return "\n".join([begin % kinds, *head, *lines, r"\bottomrule", end])
+            room = _ROOM_OF_NAMES
+        kinds = []
+        for is_number, is_wrapped in zip(grid.is_number, grid.wraps, strict=True):
+            if is_wrapped:
+                kinds.append(rf">{{\raggedright\arraybackslash}}p{{{room:.2f}\linewidth}}")
+            else:
+                kinds.append("r" if is_number else "l")
+        head = [r"\toprule", _row(map(self._title, titles_of(table), grid.is_number)), r"\midrule"]
+        begin, end = _SHRUNK, _SHRUNK_END
+        lines = []
+        if table.repeats:
+            for group in table.groups:
+                lines += [_row(map(self._stacked, row.cells)) + "[2pt]" for row in group.rows]
+        else:
+            begin, end = _LONG, _LONG_END
+            head.append(r"\endhead")
+            for title, cells in grid.lines:
+                heading = rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escaped(title)}}}}}"
+                lines.append(_row([heading] if title else map(escaped, cells)))
+        return "\n".join([begin % " ".join(kinds), *head, *lines, r"\bottomrule", end])
 
     def _stacked(self, cell: doc.Inline) -> str:
         """Return a figure that is judged, its interval and its word below each other."""
@@ -163,6 +162,11 @@ class _Page(TextPage):
                 *(escaped(f"({mark})") for mark in self.formatter.marks(title)),
             ]
         return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
+
+
+def _row(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
+    return " & ".join(cells) + r" \\"
 
 
 def _stack(lines: list[str], stands: str, side: str) -> str:

@@ -50,14 +50,13 @@ class _MarkdownPage(TextPage):
     def table(self, table: doc.Table) -> str:
         grid = grid_of(table, self.formatter)
         width = len(grid.titles)
-        rows = [
-            [f"**{_escaped(title)}**", *[""] * (width - 1)]
-            if title
-            else [_escaped(cell) for cell in cells]
-            for title, cells in grid.lines
-        ]
-        rule = ["---:" if is_number else "---" for is_number in grid.is_number]
-        lines = [list(map(_escaped, grid.titles)), rule, *rows]
+        lines = [list(map(_escaped, grid.titles))]
+        lines.append(["---:" if is_number else "---" for is_number in grid.is_number])
+        for title, cells in grid.lines:
+            if title:
+                lines.append([f"**{_escaped(title)}**", *[""] * (width - 1)])
+            else:
+                lines.append(list(map(_escaped, cells)))
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def warning(self, warning: doc.Warning, shows_code: bool) -> str:

@@ -327,14 +327,15 @@ def _config(formatter: Formatter, font: str, size: float, title: str, line: str)
 def _readable(size_px: float, spec: Any) -> Any:
     """Return a specification whose texts are at least as large as that."""
     if isinstance(spec, list):
-        return [_readable(size_px, each) for each in spec]
+        return [_readable(size_px, part) for part in spec]
     if not isinstance(spec, dict):
         return spec
-    return {
-        key: max(value, size_px)
-        if key.casefold().endswith("fontsize") and isinstance(value, int | float)
-        else value
-        if key == "values"
-        else _readable(size_px, value)
-        for key, value in spec.items()
-    }
+    readable = {}
+    for key, value in spec.items():
+        if key.casefold().endswith("fontsize") and isinstance(value, int | float):
+            readable[key] = max(value, size_px)
+        elif key == "values":
+            readable[key] = value
+        else:
+            readable[key] = _readable(size_px, value)
+    return readable

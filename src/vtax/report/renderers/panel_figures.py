@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from vtax.report import document as doc
@@ -127,22 +127,26 @@ class _Bars(_Panel):
                 labels[f"h{value.x}"] = name
             labels[_row_of(value)] = name if is_named else self.labels[value.series]
         axis = self.axis("x")
-        sides = [
-            [
-                {
-                    "row": _row_of(value),
-                    "colour": colour_of(self.chart.series[value.series].colour),
-                    **axis.record(value.right if is_right else value.left),
-                    "printed": axis.record(self.of_publication(value, is_right=is_right)),
-                }
-                for value in values
-            ]
-            for is_right in self.sides
-        ]
+        sides = [self._records(values, axis, is_right=is_right) for is_right in self.sides]
         is_cut = any(record["below"] or record["above"] for side in sides for record in side)
         plots = bars(labels, sides, axis, self.text(msg("not measured")))
         for is_right, plot in zip(self.sides, plots, strict=True):
             yield {**plot, "width": self.width, "title": self.title(is_right, is_cut=is_cut)}
+
+    def _records(
+        self, values: Sequence[doc.ChartValue], axis: Axis, *, is_right: bool
+    ) -> list[Spec]:
+        """Return a record for every bar of one side."""
+        records = []
+        for value in values:
+            record: Spec = {
+                "row": _row_of(value),
+                "colour": colour_of(self.chart.series[value.series].colour),
+                **axis.record(value.right if is_right else value.left),
+                "printed": axis.record(self.of_publication(value, is_right=is_right)),
+            }
+            records.append(record)
+        return records
 
 
 def _row_of(value: doc.ChartValue) -> str:
@@ -306,14 +310,8 @@ class _Cells(_Panel):
         columns = [self.text(label) for _, label in self.chart.x_labels]
         rows = [self.text(label) for label in self.chart.y_labels]
         places = [place for place, _ in self.chart.x_labels]
-        shown = [  # one colour is one value in all panels of a quantity
-            each[0]
-            for value in self.chart.values
-            if self.chart.panels[value.panel].axis == self.panel.axis
-            for each in (value.left, value.right)
-            if each is not None
-        ]
-        low, high = min([0.0, *shown]), max(shown, default=1.0)
+        estimates = self._estimates()
+        low, high = min([0.0, *estimates]), max(estimates, default=1.0)
         is_table = self.chart.kind == "table"
         for is_right in self.sides:
             records = []
@@ -339,6 +337,15 @@ class _Cells(_Panel):
                 "title": self.title(is_right),
                 "resolve": {"scale": {"fill": "independent"}},
             }
+
+    def _estimates(self) -> list[float]:
+        """Return the values of all panels of the same quantity: a colour means the same in each of them."""
+        estimates = []
+        for value in self.chart.values:
+            if self.chart.panels[value.panel].axis != self.panel.axis:
+                continue
+            estimates += [bounded[0] for bounded in (value.left, value.right) if bounded]
+        return estimates
 
     def _layers(
         self, records: list[Spec], columns: list[str], rows: list[str], low: float, high: float

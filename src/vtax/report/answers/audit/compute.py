@@ -58,30 +58,31 @@ def audit(analysis: Analysis) -> Audit:
     )
     order = [platform.name for platform in analysis.platforms]
     places: dict[tuple[str, tuple[tuple[tuple[str, ...], str], ...]], list[str]] = {}
-    found: list[AuditedChange] = []
+    changed: list[AuditedChange] = []
     guests: dict[tuple[str, str], Mapping[str, Fact]] = {}
     comparing = 0
-    for how, of in groups.items():
-        names = sorted(of, key=order.index)
-        guests |= {(name, how): of[name][0] for name in names}
-        found += [
-            AuditedChange(name, *change) for name in names for change in changes(of[name]).items()
-        ]
-        comparing += len(names) > 1
-        for difference in (
-            differences({name: of[name][0] for name in names}) if len(names) > 1 else ()
-        ):
-            places.setdefault((difference.field, _by_text(difference.values)), []).append(how)
-    findings = [
-        UnevenFact(field, "" if len(hows) == comparing else "; ".join(hows), shown)
-        for (field, shown), hows in sorted(places.items())
-    ]
-    compared = tuple(name for name in order if any(name == platform for platform, _ in guests))
+    for how, audits_of in groups.items():
+        first = {name: audits_of[name][0] for name in sorted(audits_of, key=order.index)}
+        for name, facts in first.items():
+            guests[name, how] = facts
+            for field, change in changes(audits_of[name]).items():
+                changed.append(AuditedChange(name, field, change))
+        if len(first) < 2:
+            continue
+        comparing += 1
+        for difference in differences(first):
+            values = _by_text(difference.values)
+            places.setdefault((difference.field, values), []).append(how)
+    uneven = []
+    for (field, values), hows in sorted(places.items()):
+        where = "" if len(hows) == comparing else "; ".join(hows)
+        uneven.append(UnevenFact(field, where, values))
+    audited = {platform for platform, _ in guests}
     return Audit(
-        tuple(findings),
-        tuple(found),
+        tuple(uneven),
+        tuple(changed),
         guests,
-        compared,
+        tuple(name for name in order if name in audited),
         _clocks(analysis),
         host_changes(analysis.sessions),
     )

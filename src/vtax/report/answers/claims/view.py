@@ -83,14 +83,11 @@ def document_of(
 
 def _counts(judged: Sequence[JudgedClaim]) -> list[doc.Inline]:
     """How many claims have each word, those judged in part by themselves; without words that none has."""
-    full, part = (
-        Counter(
-            each.word
-            for each in judged
-            if (bool(each.missing) and each.word in _IN_PART) == is_part
-        )
-        for is_part in (False, True)
-    )
+    full: Counter[str] = Counter()
+    part: Counter[str] = Counter()
+    for each in judged:
+        words = part if each.missing and each.word in _IN_PART else full
+        words[each.word] += 1
     counted = (
         (
             full["reproduced"],
@@ -206,21 +203,18 @@ def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterat
 
     Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
     """
-    if any(
-        c.tested and c.tested.claimed.apart and c.tested.ratio.n_sessions == 1
-        for c in each.compared
-    ):
-        return
-    is_inside = all(
-        sum(c.is_inside for c in each.compared if c.check == check) >= _needed(each, check)
-        for check in each.claim.check
-    )
-    outside = sum(c.is_outside for c in each.compared)
-    is_outside = outside and any(
-        sum(not c.is_outside for c in each.compared if c.check == check) < _needed(each, check)
-        for check in each.claim.check
-    )
-    if not (is_inside or is_outside):
+    for compared in each.compared:
+        tested = compared.tested
+        if tested and tested.claimed.apart and tested.ratio.n_sessions == 1:
+            return
+    is_inside, is_outside = True, False
+    for check in each.claim.check:
+        of_check = [compared for compared in each.compared if compared.check == check]
+        needed = _needed(each, check)
+        is_inside &= sum(compared.is_inside for compared in of_check) >= needed
+        is_outside |= sum(not compared.is_outside for compared in of_check) < needed
+    outside = sum(compared.is_outside for compared in each.compared)
+    if not is_inside and not (is_outside and outside):
         return
     total, level = doc.Count(len(each.compared)), analysis.level
     if is_inside:

@@ -155,34 +155,27 @@ def _table(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
 
 def _table_of_runs(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
     """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
-    scale = shared.scale_of(compared[0].section)
-    level = doc.Share(contrasts.confidence, "declared")
-    half = msg("±{level}", level=level)
-    interval = _interval_title(contrasts, [each.ratio for each in compared])
+    section = compared[0].section
+    scale = shared.scale_of(section)
+    half = msg("±{level}", level=doc.Share(contrasts.confidence, "declared"))
+    treatment, baseline = contrasts.treatment.name, contrasts.baseline.name
+    interval = _interval_title(contrasts, [pair.ratio for pair in compared])
     columns = (
         shared.PLATFORM,
-        doc.Column("treatment_mean", _heading(contrasts.treatment.name, scale), is_number=True),
+        doc.Column("treatment_mean", _heading(treatment, scale), is_number=True),
         doc.Column("treatment_half_width", half, room="wide", of="treatment_mean"),
-        doc.Column("baseline_mean", _heading(contrasts.baseline.name, scale), is_number=True),
+        doc.Column("baseline_mean", _heading(baseline, scale), is_number=True),
         doc.Column("baseline_half_width", half, room="wide", of="baseline_mean"),
-        doc.Column(
-            "percent", shared.percent_title(contrasts.baseline.name, interval), is_number=True
-        ),
+        doc.Column("percent", shared.percent_title(baseline, interval), is_number=True),
         doc.Column("verdict", msg("verdict")),
     )
-    groups = [
-        doc.Group(
-            tuple(
-                doc.TableRow(
-                    (shared.platform_of(each.treatment.platform), *_cells_of_runs(each, scale))
-                )
-                for each in of_point
-            ),
-            doc.Factor(levels) if levels else "",
-        )
-        for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
-    ]
-    section = compared[0].section
+    groups = []
+    for levels, pairs in groupby(compared, key=lambda pair: levels_of(pair.levels)):
+        rows = []
+        for pair in pairs:
+            platform = shared.platform_of(pair.treatment.platform)
+            rows.append(doc.TableRow((platform, *_cells_of_runs(pair, scale))))
+        groups.append(doc.Group(tuple(rows), doc.Factor(levels) if levels else ""))
     return doc.Table(
         columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result"
     )

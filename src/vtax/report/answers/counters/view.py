@@ -95,31 +95,20 @@ def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
         "drops": msg("drops"),
         "packet_bytes": msg("bytes\na packet"),
     }
-    columns = (
-        doc.Column("interface", msg("interface")),
-        *doc.number_columns(titles),
-    )
+    columns = (doc.Column("interface", msg("interface")), *doc.number_columns(titles))
     groups = []
     for cell in cells:
-        rows = [
-            doc.TableRow(
-                (
-                    hop.name,
-                    *map(
-                        _number,
-                        (
-                            hop.rx_packets,
-                            hop.rx_bytes / 1e6,
-                            hop.tx_packets,
-                            hop.tx_bytes / 1e6,
-                            hop.drops,
-                            hop.packet_bytes,
-                        ),
-                    ),
-                )
+        rows = []
+        for hop in cell.hops:
+            numbers = (
+                hop.rx_packets,
+                hop.rx_bytes / 1e6,
+                hop.tx_packets,
+                hop.tx_bytes / 1e6,
+                hop.drops,
+                hop.packet_bytes,
             )
-            for hop in cell.hops
-        ]
+            rows.append(doc.TableRow((hop.name, *map(_number, numbers))))
         groups.append(doc.Group(tuple(rows), analysis.platform_of(cell.platform)))
     return doc.Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("interfaces"))
 

@@ -115,49 +115,50 @@ class _Builder:
         row_axis = figure.y
         if figure.kind == "table":
             row_axis = _ROW if figure.x == PLATFORM else PLATFORM
-        panels, xs, ys, series = (
-            self._keys(places, axis) for axis in (figure.panel, figure.x, row_axis, figure.series)
-        )
-        at_x = {
-            key: _number(key) if figure.kind == "lines" else float(n) for n, key in enumerate(xs)
-        }
-        values, drawn = [], []
+        panels = self._keys(places, figure.panel)
+        rows = self._keys(places, row_axis)
+        series = self._keys(places, figure.series)
+        at_x: dict[str, float] = {}
+        for number, key in enumerate(self._keys(places, figure.x)):
+            at_x[key] = _number(key) if figure.kind == "lines" else float(number)
+        drawn, values = [], []
         for number, panel in enumerate(panels):
             own = [place for place in places if self._key(place, figure.panel) == panel]
             drawn.append(self._panel(panel, self._scale(own), own))
-            values += [
-                doc.ChartValue(
+            for place in own:
+                if not (place.tests or place.here or place.printed):
+                    continue
+                value = doc.ChartValue(
                     panel=number,
                     x=at_x[self._key(place, figure.x)],
                     series=series.index(self._key(place, figure.series)),
-                    y=ys.index(self._key(place, row_axis)),
+                    y=rows.index(self._key(place, row_axis)),
                     left=_bounded(place.tests.drawn) if place.tests else None,
                     right=_right(place),
                     printed=_bounded(place.printed) if place.printed else None,
                 )
-                for place in own
-                if place.tests or place.here or place.printed
-            ]
+                values.append(value)
+        legend = []
+        for number, key in enumerate(series):
+            label = self._label(key, figure.series, places)
+            legend.append(doc.ChartSeries(label, self._colour(key, number)))
+        x_labels = []
+        if figure.x != TEST:
+            x_labels = [(x, self._marked(key, places)) for key, x in at_x.items()]
+        is_printed = any(value.printed for value in values)
         return doc.Chart(
             kind=figure.kind,
             key=figure.id,
             title=title_of(self.drawing),
             notes=tuple(self._notes()),
             panels=tuple(drawn),
-            series=tuple(
-                doc.ChartSeries(self._label(key, figure.series, places), self._colour(key, n))
-                for n, key in enumerate(series)
-            ),
+            series=tuple(legend),
             values=tuple(values),
             x_title=self._axis_title(figure.x),
-            x_labels=tuple(
-                (at_x[key], self._marked(key, places)) for key in xs if figure.x != TEST
-            ),
+            x_labels=tuple(x_labels),
             y_title=self._axis_title(row_axis) if row_axis else "",
-            y_labels=tuple(self._label(key, row_axis, places) for key in ys),
-            printed=msg("◇ printed by the publication")
-            if any(value.printed for value in values)
-            else "",
+            y_labels=tuple(self._label(key, row_axis, places) for key in rows),
+            printed=msg("◇ printed by the publication") if is_printed else "",
             bands=tuple(self._bands(panels, series)),
             log=tuple(figure.log),
             is_share=figure.is_of_largest_cv,
@@ -295,22 +296,18 @@ class _Builder:
         return msg("percent of {baseline}", baseline=self.analysis.baseline)
 
     def _scale(self, places: Sequence[Plotted]) -> doc.Scale:
+        """Return the scale of places: of all values of their metrics in the run, so that these have one unit."""
         if any(place.quantity == "largest_cv" for place in places):
             return doc.UNSCALED
         if any(place.quantity == "efficiency" for place in places):
             return _PERCENT
         unit = next((place.unit for place in places if place.unit), "")
         drawn = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
-        shown = [  # all of the run, so that figures of one metric have one unit
-            row.summary.mean
-            for section in self.analysis.sections
-            if (section.label, section.metric.name) in drawn
-            for row in section.rows
-            if row.summary is not None
-        ]
-        return scale_for(
-            unit, [*shown, *(place.printed.value for place in places if place.printed)]
-        )
+        values = [place.printed.value for place in places if place.printed]
+        for section in self.analysis.sections:
+            if (section.label, section.metric.name) in drawn:
+                values += [row.summary.mean for row in section.rows if row.summary is not None]
+        return scale_for(unit, values)
 
     def _colour(self, key: str, number: int) -> int:
         """Return the colour of platforms as in all of the report, of other series by their order."""

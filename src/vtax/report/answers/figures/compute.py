@@ -7,7 +7,7 @@ answer: the mean of the blocks' means, or the ratio to the baseline within block
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -219,28 +219,35 @@ class _Selection:
         """Return the figure with all of its places."""
         places = list(self._largest_cvs() if self.figure.is_of_largest_cv else self._measured())
         places += self._printed_only(places)
-        single = (
-            [test for place in places for test in self._single(place)]
-            if self.figure.x == "test"
-            else []
-        )
+        single: list[Plotted] = []
+        if self.figure.x == "test":
+            for place in places:
+                single += self._single(place)
         drawn = {place.platform for place in places if place.here or place.tests}
+        named = {f"host-{self.figure.host}"}
+        for place in places:
+            if place.platform in drawn and place.platform != place.there:
+                named.add(place.there)
+        return Drawing(
+            self.figure,
+            self._marked(places),
+            self._marked(single),
+            self._absent(drawn),
+            len(self.hosts),
+            {there: here for there, here in self.mapped.items() if there in named},
+        )
+
+    def _marked(self, places: Iterable[Plotted]) -> tuple[Plotted, ...]:
+        """Return places with the marks of their platforms."""
+        marks = {platform.name: platform.marks for platform in self.analysis.platforms}
+        return tuple(replace(place, marks=marks.get(place.platform, ())) for place in places)
+
+    def _absent(self, drawn: Collection[str]) -> tuple[str, ...]:
+        """Return the platforms of the figure and of the run that it has no value of."""
         known = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
         published = [name for name in _of_paper(self.analysis) if self.figure.shows_platform(name)]
         known += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
-        absent = tuple(name for name in dict.fromkeys(known) if name not in drawn)
-        stands = {place.there: place.platform for place in places if place.platform in drawn}
-        named = {
-            *(there for there, here in stands.items() if there != here),
-            f"host-{self.figure.host}",
-        }
-        mapped = {there: here for there, here in self.mapped.items() if there in named}
-        marks = {platform.name: platform.marks for platform in self.analysis.platforms}
-        places, single = (
-            [replace(place, marks=marks.get(place.platform, ())) for place in each]
-            for each in (places, single)
-        )
-        return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts), mapped)
+        return tuple(name for name in dict.fromkeys(known) if name not in drawn)
 
     def _there(self, here: str) -> str | None:
         """Return what a platform of the run is called in the publication; None where the figure leaves it out."""
@@ -415,51 +422,48 @@ class _Selection:
 
     def _largest_cvs(self) -> Iterator[Plotted]:
         """Yield by benchmark, metric and platform the largest CV of cells, and the widest interval of a mean."""
-        found: dict[tuple[str, str, str], list[Row]] = {}
+        rows_of: dict[tuple[str, str, str], list[Row]] = {}
         there_of: dict[str, str] = {}
         for section, row, _, there in self._rows():
-            found.setdefault((section.label, section.metric.name, row.platform.name), []).append(
-                row
-            )
+            key = section.label, section.metric.name, row.platform.name
+            rows_of.setdefault(key, []).append(row)
             there_of[row.platform.name] = there
+        printed: dict[tuple[str, str, str], Estimate] = {}
         for table in self.published:
-            for there in table.values if table.statistic == "largest_cv" else ():
+            if table.statistic != "largest_cv":
+                continue
+            for there, value in table.values.items():
+                printed.setdefault((table.benchmark, table.metric, there), Estimate(value))
                 if self.figure.shows_platform(there):
                     here = self.mapped.get(there, there)
                     there_of.setdefault(here, there)
-                    found.setdefault((table.benchmark, table.metric, here), [])
-        for (label, metric, platform), rows in found.items():
-            values = [
-                self.tests[key][1] for row in rows if (key := (row.cell.key, metric)) in self.tests
-            ]
-            cvs = [_cv(each) for each in values if each.size > 1]
-            summaries = [
-                row.summary for row in rows if row.summary is not None and row.summary.blocks > 1
-            ]
-            halves = [(s.high - s.low) / 2 / abs(s.mean) for s in summaries if s.mean]
-            largest = max(cvs, default=np.nan)
-            tests = PublicationStatistic(
-                sum(v.size for v in values), largest, np.nan, largest, Estimate(largest)
-            )
+                    rows_of.setdefault((table.benchmark, table.metric, here), [])
+        for (label, metric, platform), rows in rows_of.items():
             there = there_of[platform]
-            printed = [
-                Estimate(table.values[there])
-                for table in self.published
-                if table.statistic == "largest_cv"
-                and (table.benchmark, table.metric) == (label, metric)
-                and there in table.values
-            ]
-            yield Plotted(
-                platform,
-                there,
-                {BENCHMARK: label, METRIC: metric},
-                "",
-                "largest_cv",
-                blocks=min((s.blocks for s in summaries), default=0),
-                here=Estimate(max(halves)) if halves else None,
-                tests=tests if cvs else None,
-                printed=printed[0] if printed else None,
-            )
+            levels = {BENCHMARK: label, METRIC: metric}
+            place = Plotted(platform, there, levels, "", "largest_cv")
+            yield self._with_largest_cv(place, rows, printed.get((label, metric, there)))
+
+    def _with_largest_cv(
+        self, place: Plotted, rows: Sequence[Row], printed: Estimate | None
+    ) -> Plotted:
+        """Return a place with the values of its rows. printed: by the publication."""
+        keys = [(row.cell.key, place.levels[METRIC]) for row in rows]
+        measured = [self.tests[key][1] for key in keys if key in self.tests]
+        cvs = [_cv(values) for values in measured if values.size > 1]
+        tests = None
+        if cvs:
+            count, largest = sum(values.size for values in measured), max(cvs)
+            tests = PublicationStatistic(count, largest, np.nan, largest, Estimate(largest))
+        summaries = [row.summary for row in rows if row.summary and row.summary.blocks > 1]
+        halves = [(s.high - s.low) / 2 / abs(s.mean) for s in summaries if s.mean]
+        return replace(
+            place,
+            blocks=min((summary.blocks for summary in summaries), default=0),
+            here=Estimate(max(halves)) if halves else None,
+            tests=tests,
+            printed=printed,
+        )
 
 
 _NONE: Ints = np.zeros(0, np.int64)

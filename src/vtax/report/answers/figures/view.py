@@ -255,18 +255,16 @@ def _printed(printed: Estimate | None, quantity: Quantity) -> doc.Inline:
 
 def exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
     """Return the figures for programs."""
-    figures = tuple(
-        FigureResult(
-            each,
-            {
-                of: {"left": left_of(each, analysis, of), "right": right_of(each, analysis, of)}
-                for of in each.figure.quantities
-            },
-            "" if each.is_measured else why_not(each),
+    figures = []
+    for drawing in found:
+        sides = {}
+        for quantity in drawing.figure.quantities:
+            left = left_of(drawing, analysis, quantity)
+            sides[quantity] = {"left": left, "right": right_of(drawing, analysis, quantity)}
+        figures.append(
+            FigureResult(drawing, sides, "" if drawing.is_measured else why_not(drawing))
         )
-        for each in found
-    )
-    return FiguresResult(analysis, repeated(analysis), figures)
+    return FiguresResult(analysis, repeated(analysis), tuple(figures))
 
 
 VIEW = register_view(

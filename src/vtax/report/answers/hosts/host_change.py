@@ -261,28 +261,31 @@ def _declared(
     sessions = [session for host in hosts for session in host.sessions]
     if change.until is not None:
         sessions = [session for session in sessions if session.started_at < change.until]
-    before = frozenset(session.number for session in sessions if session.started_at < change.at)
-    after = frozenset(session.number for session in sessions) - before
+    before = {session.number for session in sessions if session.started_at < change.at}
+    after = {session.number for session in sessions} - before
     names = [host.name for host in hosts]
     first = frozenset(change.first)
-    started = [host.name for host in hosts if {*host.numbers} & before]
-    ended = [host.name for host in hosts if {*host.numbers} & after]
-    both = frozenset(started) & frozenset(ended)
-    facts = [_fact(key, of, first) for key, of in switches.items()]
-    facts = [each for each in facts if 2 * each.changed > len(first & both)]
-    shown = frozenset(name for each in facts for name in switches[each.key])
+    started = {host.name for host in hosts if before.intersection(host.numbers)}
+    ended = {host.name for host in hosts if after.intersection(host.numbers)}
+    both = started & ended
+    facts = []
+    with_fact: set[str] = set()
+    for key, hosts_of in switches.items():
+        fact = _fact(key, hosts_of, first)
+        if 2 * fact.changed > len(first & both):
+            facts.append(fact)
+            with_fact.update(hosts_of)
+    unlike = with_fact ^ first if facts else frozenset()
     return ChangeOfHosts(
         change.what,
         is_declared=True,
         is_random=change.seed is not None,
-        changed=tuple(name for name in names if name in first & both),
+        changed=tuple(name for name in names if name in both & first),
         controls=tuple(name for name in names if name in both - first),
         before=tuple(sorted(before)),
         after=tuple(sorted(after)),
-        lost=tuple(name for name in started if name not in both),
-        unlike=tuple(
-            name for name in names if facts and name in both and (name in first) != (name in shown)
-        ),
+        lost=tuple(name for name in names if name in started - both),
+        unlike=tuple(name for name in names if name in both & unlike),
         facts=tuple(facts),
         planned=len(first),
     )

@@ -250,20 +250,25 @@ def _group_cells(group: HostGroup, group_ratio: GroupRatio, section: Section) ->
 def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
     """List for each platform and primary metric the ratios in every group; nothing where all hosts are alike."""
     groups = groups_of(analysis.sessions)
-    return [
-        {
-            **shared.named(section),
-            "levels": dict(point.levels),
-            "platform": row.platform.name,
-            "group": each.group + 1,
-            "ratio": each.ratio,
-            "relative": each.relative,
-            "p_value": each.p_value,
-        }
-        for section in (analysis.primary if groups else ())
-        for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
-        for each in of_row
-    ]
+    plain: list[dict[str, Any]] = []
+    if not groups:
+        return plain
+    for section in analysis.primary:
+        for point, row, ratios in group_ratios(section, groups, analysis.rule.confidence):
+            place = {
+                **shared.named(section),
+                "levels": dict(point.levels),
+                "platform": row.platform.name,
+            }
+            for of_group in ratios:
+                figures = {
+                    "group": of_group.group + 1,
+                    "ratio": of_group.ratio,
+                    "relative": of_group.relative,
+                    "p_value": of_group.p_value,
+                }
+                plain.append(place | figures)
+    return plain
 
 
 VIEW = register_view(

@@ -190,15 +190,9 @@ class Pivot:
 
     def rows_of(self, panel: str) -> tuple[str, ...]:
         """Return the rows of a panel: those with a figure there, or a reason why there is none."""
-        return tuple(
-            row
-            for row in self.rows
-            if any(
-                (panel, row, column) in at
-                for column in self.columns
-                for at in (self.cells, self.empty)
-            )
-        )
+        places = {*self.cells, *self.empty}
+        shown = {row for at_panel, row, _ in places if at_panel == panel}
+        return tuple(row for row in self.rows if row in shown)
 
 
 def pivot(
@@ -270,31 +264,21 @@ class _PivotBuilder:
         found = list(self._cells())
         if not found:
             raise no_figure(self.analysis, self.axes, self.metric, self.where)
-        written = {
-            name: first_spellings(name, (cell.levels[name] for cell in found))
-            for name in self.axes.names
-        }
-        places: dict[TablePlace, list[PivotCell]] = {}
+        written = {}
+        for name in self.axes.names:
+            written[name] = first_spellings(name, (cell.levels[name] for cell in found))
+        at_place: dict[TablePlace, list[PivotCell]] = {}
         for cell in found:
-            places.setdefault(self._place(cell.levels, written), []).append(cell)
-        if rivals := next((each for each in places.values() if len(each) > 1), None):
-            raise several_figures(self.axes, rivals)
-        cells = {place: each[0] for place, each in places.items()}
-        names = self.axes.panels, self.axes.rows, self.axes.columns
+            at_place.setdefault(self._place(cell.levels, written), []).append(cell)
+        for rivals in at_place.values():
+            if len(rivals) > 1:
+                raise several_figures(self.axes, rivals)
+        cells = {place: rivals[0] for place, rivals in at_place.items()}
         platforms = [platform.name for platform in self.analysis.platforms]
-        panels, rows, columns = (
-            ordered(name, levels, platforms)
-            for name, levels in zip(names, zip(*cells, strict=True), strict=True)
-        )
-        empty = {
-            place: cells[place].reason if place in cells else self._why_empty(place)
-            for place in product(panels, rows, columns)
-            if place not in cells or cells[place].value is None
-        }
-        for panel, row in product(panels, rows):
-            line = [(panel, row, column) for column in columns]
-            if not any(place in cells or empty[place] != _NOT_HERE for place in line):
-                empty = {place: reason for place, reason in empty.items() if place not in line}
+        at_panels, at_rows, at_columns = zip(*cells, strict=True)
+        panels = ordered(self.axes.panels, at_panels, platforms)
+        rows = ordered(self.axes.rows, at_rows, platforms)
+        columns = ordered(self.axes.columns, at_columns, platforms)
         return Pivot(
             self.analysis,
             self.axes,
@@ -303,11 +287,33 @@ class _PivotBuilder:
             rows,
             columns,
             cells,
-            empty,
+            self._empty(cells, panels, rows, columns),
             self.where,
             self.to,
             self._warnings(found),
         )
+
+    def _empty(
+        self,
+        cells: Mapping[TablePlace, PivotCell],
+        panels: Sequence[str],
+        rows: Sequence[str],
+        columns: Sequence[str],
+    ) -> dict[TablePlace, doc.Inline]:
+        """Return why places have no figure; lines without any cell that could be here are left out."""
+        empty: dict[TablePlace, doc.Inline] = {}
+        for panel, row in product(panels, rows):
+            reasons: dict[TablePlace, doc.Inline] = {}
+            for column in columns:
+                place = panel, row, column
+                if place not in cells:
+                    reasons[place] = self._why_empty(place)
+                elif cells[place].value is None:
+                    reasons[place] = cells[place].reason
+            has_cell = any((panel, row, column) in cells for column in columns)
+            if has_cell or any(reason != _NOT_HERE for reason in reasons.values()):
+                empty |= reasons
+        return empty
 
     def _metric(self, written: str) -> str:
         names = list(dict.fromkeys(section.metric.name for section in self.analysis.sections))

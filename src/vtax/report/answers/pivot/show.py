@@ -76,39 +76,27 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
     quantity = quantity_of(pivot, analysis)
     unit = unit_of(scale.unit) if scale and not pivot.is_relative else ""
     axes = pivot.axes
-    across: doc.Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
-    subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
-    columns = (
-        doc.Column(axes.rows, axes.rows),
-        *(
-            doc.Column(
-                column or pivot.quantity,
-                _level(analysis, axes.columns, column) if column else quantity,
-                is_number=True,
-            )
-            for column in pivot.columns
-        ),
-    )
-    rows = [
-        doc.TableRow(
-            (
-                _level(analysis, axes.rows, row),
-                *(
-                    _shown(pivot, pivot.cells.get((panel, row, column)), scale)
-                    for column in pivot.columns
-                ),
-            ),
-            "baseline" if axes.rows == PLATFORM and row == analysis.baseline else "",
-        )
-        for row in pivot.rows_of(panel)
-    ]
-    table = doc.table_of(
-        columns, rows, key=panel or "pivot", label=joined([title_of(pivot, panel), quantity])
-    )
     by: doc.Inline = axes.rows
+    across: doc.Inline = ""
     if axes.columns:
         by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
+        across = msg("columns: {factor}", factor=axes.columns)
+    subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
+    columns = [doc.Column(axes.rows, axes.rows)]
+    for column in pivot.columns:
+        heading = _level(analysis, axes.columns, column) if column else quantity
+        columns.append(doc.Column(column or pivot.quantity, heading, is_number=True))
+    rows = []
+    for row in pivot.rows_of(panel):
+        cells = [_level(analysis, axes.rows, row)]
+        for column in pivot.columns:
+            cells.append(_shown(pivot, pivot.cells.get((panel, row, column)), scale))
+        is_baseline = axes.rows == PLATFORM and row == analysis.baseline
+        rows.append(doc.TableRow(tuple(cells), "baseline" if is_baseline else ""))
     title = title_of(pivot, panel)
+    table = doc.table_of(
+        tuple(columns), rows, key=panel or "pivot", label=joined([title, quantity])
+    )
     return doc.Titled(title if title != "" else by, (table,), subtitle=subtitle)
 
 
