@@ -11,12 +11,13 @@ from xml.etree import ElementTree
 import command_line
 import numpy as np
 import pytest
-from a_run import DECLARED, PLATFORMS, begin, cells, trial
+from a_run import DECLARED, PLATFORMS, a_run, begin, cells
 from command_line import refusals
 
 from vtax.errors import BadInput
 from vtax.report.analysis.result import analyse
 from vtax.stats.sessions import unpaired_over_sessions
+from vtax.store.records import CellRecord
 from vtax.store.store import RunHandle, Store
 
 BLOCKS = 6
@@ -43,23 +44,17 @@ def made(
 ) -> RunHandle:
     """A run of one session, whose host is faster by `effect`."""
     random = np.random.default_rng(sum(map(ord, name)))
-    given = {
-        "cells": [
-            each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES
-        ],
-        "platforms": [each for each in PLATFORMS if each.name in NAMES],
-        "declared": {**DECLARED, "design": {**DECLARED["design"]}},
-    }
-    run = begin(store, name, **{**given, **changes})
-    for block in range(BLOCKS):
-        for cell in run.cells:
-            own = {"docker": docker - 0.02, "lxc": 0.01}.get(cell.platform, 0.0)
-            value = 1000 * float(np.exp(effect + own + 0.003 * random.standard_normal()))
-            run.add_trial(
-                trial(cell, block=block, position=run.next_position(), values={"events": value})
-            )
-    run.finish("finished", "all blocks", 1_700_000_300.0)
-    return run
+    of_cpu = [
+        cell for cell in cells() if cell.benchmark == "sysbench-cpu" and cell.platform in NAMES
+    ]
+
+    def events(cell: CellRecord, block: int, number: int) -> float:
+        own = {"docker": docker - 0.02, "lxc": 0.01}.get(cell.platform, 0.0)
+        return 1000 * float(np.exp(effect + own + 0.003 * random.standard_normal()))
+
+    run = a_run(name).platforms(*changes.pop("platforms", PLATFORMS[:3]))
+    run = run.cells(changes.pop("cells", of_cpu)).having(**changes)
+    return run.blocks(BLOCKS).values(events).stored(store)
 
 
 @pytest.fixture

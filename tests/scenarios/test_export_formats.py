@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from a_run import DECLARED, PLATFORMS, begin, cells, fill, trial
+from a_run import PLATFORMS, a_run, begin, cells, fill
 from click.testing import CliRunner
 from command_line import output_of
 from pyarrow import parquet
@@ -41,20 +41,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             begin(store, "empty-1").finish("failed", "the host went away", 1.7e9)
             cell = CellRecord("k", "p", "native", SCRIPT, SCRIPT, levels={"size": "a/b c\n-4"})
             metric = MetricRecord(SCRIPT, "time it", SCRIPT, "CPU s/GB", "lower", True)
-            declared = {**DECLARED, "title": SCRIPT, "question": SCRIPT}
-            run = begin(
-                store,
-                "odd-1",
-                cells=[cell],
-                metrics=[metric],
-                declared=declared,
-                platforms=PLATFORMS[:1],
-            )
-            for block in range(2):
-                run.add_trial(
-                    trial(cell, block=block, position=block, values={"time it": 1.5 + block})
-                )
-            run.finish("finished", SCRIPT, 1.7e9)
+            odd = a_run("odd-1").platforms(PLATFORMS[0]).cells([cell]).metrics([metric])
+            odd = odd.declared(title=SCRIPT, question=SCRIPT).blocks(2)
+            odd = odd.values(lambda cell, block, number: {"time it": 1.5 + block})
+            odd.ending("finished", SCRIPT).stored(store)
         yield directory
 
 

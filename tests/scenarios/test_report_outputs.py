@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
-from a_run import DECLARED, FAILED, begin, fill, trial
+from a_run import DECLARED, FAILED, a_run, begin, fill, trial
 from shown import english, sentence, terminal
 from shown import page as page_of
 
@@ -25,6 +26,7 @@ from vtax.report.renderers import row_figures, vega
 from vtax.report.renderers.axes import Spec
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter, efficiency_bar
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 
@@ -249,25 +251,14 @@ def arrows(spec: Spec) -> set[tuple[str, str]]:
 
 def wide(store: Store, name: str, lxc: list[float]) -> Analysis:
     """A run in which native and docker make 100 in every block, and lxc what is given."""
-    run = begin(store, name)
-    position = 0
-    for block, value in enumerate(lxc):
-        for cell in run.cells:
-            made = {"native": 100.0 + block / 10, "docker": 100.1 + block / 10, "lxc": value}.get(
-                cell.platform
-            )
-            if cell.benchmark == "sysbench-cpu" and made is not None:
-                run.add_trial(
-                    trial(
-                        cell,
-                        block=block,
-                        position=position,
-                        values={"events": made, "latency": 1.0},
-                    )
-                )
-                position += 1
-    run.finish("finished", "", 1.0)
-    return analyse(store, name)
+
+    def measured(cell: CellRecord, block: int, number: int) -> dict[str, Any] | None:
+        means = {"native": 100.0 + block / 10, "docker": 100.1 + block / 10, "lxc": lxc[block]}
+        if cell.benchmark != "sysbench-cpu" or cell.platform not in means:
+            return None
+        return {"values": {"events": means[cell.platform], "latency": 1.0}}
+
+    return a_run(name).blocks(len(lxc)).trials(measured).analysed(store)
 
 
 def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a_run import DECLARED, PLATFORMS, begin, cells, fill, trial
+from a_run import DECLARED, PLATFORMS, a_run, begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of, refusals
 from shown import drawn, english
@@ -207,21 +207,13 @@ def test_what_is_no_pair_of_runs_is_refused(capsys, golden):
 
 def one_cell(name: str, **changes: Any) -> None:
     """A run of native and iperf3 alone, sending, and of the CPU, with 4 blocks."""
+    sent = next(cell for cell in cells() if cell.key == "s-native")
+    cpu = next(cell for cell in cells() if cell.key == "c-native")
+    run = a_run(name).platforms(PLATFORMS[0])
+    run = run.having(host={"mitigations": changes.pop("mitigations", {})})
+    run = run.cells([cpu, replace(sent, **changes)]).blocks(4)
     with Store.open(os.environ["VTAX_STORE"]) as opened:
-        sent = next(cell for cell in cells() if cell.key == "s-native")
-        cpu = next(cell for cell in cells() if cell.key == "c-native")
-        host = {"mitigations": changes.pop("mitigations", {})}
-        run = begin(
-            opened, name, cells=[cpu, replace(sent, **changes)], platforms=PLATFORMS[:1], host=host
-        )
-        for position in range(8):
-            cell = run.cells[position % 2]
-            value = 1000.0 + position // 2
-            values = (
-                {"events": value} if cell.benchmark == "sysbench-cpu" else {"throughput": value}
-            )
-            run.add_trial(trial(cell, block=position // 2, position=position, values=values))
-        run.finish("finished", "", 1_700_000_300.0)
+        run.values(lambda cell, block, number: 1000.0 + block).stored(opened)
 
 
 @pytest.fixture
@@ -297,14 +289,9 @@ def test_facts_with_fields_differ_in_the_names_of_fields():
 
 def _of_rule(store: Store, name: str, made: int, design: dict[str, Any]) -> None:
     """A run of native and the CPU alone, of as many blocks as were made."""
-    chosen = [cell for cell in cells() if cell.key == "c-native"]
-    declared = {**DECLARED, "design": {**DECLARED["design"], **design}}
-    run = begin(store, name, cells=chosen, platforms=PLATFORMS[:1], declared=declared)
-    for block in range(made):
-        run.add_trial(
-            trial(run.cells[0], block=block, position=block, values={"events": 1000.0 + block})
-        )
-    run.finish("finished", "", 1_700_000_300.0)
+    run = a_run(name).platforms(PLATFORMS[0]).design(**{**DECLARED["design"], **design})
+    run = run.cells([cell for cell in cells() if cell.key == "c-native"]).blocks(made)
+    run.values(lambda cell, block, number: 1000.0 + block).stored(store)
 
 
 @pytest.mark.parametrize(

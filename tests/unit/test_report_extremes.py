@@ -5,33 +5,33 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
-from a_run import begin, trial
+from a_run import a_run
 from shown import page, terminal, values
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.document import Scale
 from vtax.report.renderers import numbers
 from vtax.report.renderers.format import efficiency_bar
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.slow
 
 
 def compared(path: Path, native: float, docker: float) -> Analysis:
+    means = {"c-native": native, "c-docker": docker}
+
+    def measured(cell: CellRecord, block: int, number: int) -> dict[str, Any] | None:
+        if cell.key not in means:
+            return None
+        events = means[cell.key] * (1 + block % 3 / 100)
+        return {"values": {"events": events, "latency": 1.0}}
+
     with Store.open(f"sqlite:///{path / 'store.sqlite'}") as store:
-        run = begin(store)
-        position = 0
-        for block in range(6):
-            for cell in run.cells:
-                value = {"c-native": native, "c-docker": docker}.get(cell.key)
-                if value is not None:
-                    given = {"events": value * (1 + block % 3 / 100), "latency": 1.0}
-                    run.add_trial(trial(cell, block=block, position=position, values=given))
-                    position += 1
-        run.finish("finished", "", 1_700_000_300.0)
-        return analyse(store)
+        return a_run().blocks(6).trials(measured).analysed(store)
 
 
 @pytest.mark.parametrize(
