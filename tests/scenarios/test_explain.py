@@ -65,7 +65,7 @@ def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(sto
     assert alone.value == pytest.approx(
         1.0 / (1e5 / 4 * TRIAL_S), rel=0.02
     )  # seconds per operation
-    assert {each.name for each in found.compared}.isdisjoint({"swapped_in_pages", "clock_rate"})
+    assert {each.name for each in found.comparisons}.isdisjoint({"swapped_in_pages", "clock_rate"})
 
 
 @pytest.mark.parametrize("lasted_s", [0.0, math.nan])
@@ -73,8 +73,8 @@ def test_without_how_long_trials_lasted_nothing_is_said_per_second(store, lasted
     moved = {(table.LINK, table.UNDER_TEST_BYTES.name): 1e9}
     stored(store, lambda *given: script(*given) | moved, lasted_s=lasted_s)
     [found] = explained_of(store)
-    assert "context_switches" in {each.name for each in found.compared}
-    assert all(each.per_second is None for each in found.compared)
+    assert "context_switches" in {each.name for each in found.comparisons}
+    assert all(each.per_second is None for each in found.comparisons)
 
 
 def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
@@ -109,7 +109,7 @@ def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
     half = t_quantile(1 - 0.05 / found.family / 2, 5) * max(
         statistics.stdev(logs) / math.sqrt(6), counting
     )
-    [faults] = [each for each in found.compared if each.name == "page_faults"]
+    [faults] = [each for each in found.comparisons if each.name == "page_faults"]
     assert math.log(faults.ratio.estimate) == pytest.approx(statistics.mean(logs))
     assert math.log(faults.ratio.low) == pytest.approx(statistics.mean(logs) - half)
     assert not faults.moved
@@ -173,7 +173,7 @@ def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, bloc
 
     stored(store, alike, blocks=blocks)
     [found] = explained_of(store)
-    low, high = zip(*((each.ratio.low, each.ratio.high) for each in found.compared), strict=True)
+    low, high = zip(*((each.ratio.low, each.ratio.high) for each in found.comparisons), strict=True)
     assert found.detectable == pytest.approx(
         math.exp(np.median(np.log(np.array(high) / np.array(low)) / 2))
     )
@@ -187,8 +187,10 @@ def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, bloc
 def test_intervals_beyond_all_numbers_have_no_factor(store, low, high):
     stored(store, script, blocks=2)
     [found] = explained_of(store)
-    wide = [replace(each, ratio=replace(each.ratio, low=low, high=high)) for each in found.compared]
-    assert replace(found, compared=tuple(wide)).detectable == math.inf
+    wide = [
+        replace(each, ratio=replace(each.ratio, low=low, high=high)) for each in found.comparisons
+    ]
+    assert replace(found, comparisons=tuple(wide)).detectable == math.inf
 
 
 def test_a_part_that_one_platform_alone_has_is_no_absence_of_a_difference(store):
@@ -236,7 +238,7 @@ def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
 
     stored(store, rare, slowdown=1.5, trials=1, blocks=5)
     [found] = explained_of(store)
-    [faults] = found.compared
+    [faults] = found.comparisons
     assert not faults.moved
     assert faults.half_width > 0.6
 

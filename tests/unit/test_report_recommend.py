@@ -133,7 +133,7 @@ def test_what_decides_is_what_contributes_most_to_the_lead():
     most = found.contributions[0]
     assert most.resource == "network"
     assert most.ratio.estimate == pytest.approx(0.95 / 0.8, rel=0.03)
-    scores = [each.score.estimate for each in found.full[:2]]
+    scores = [each.score.estimate for each in found.complete[:2]]
     assert math.prod(each.factor for each in found.contributions) == pytest.approx(
         scores[0] / scores[1]
     )
@@ -153,7 +153,7 @@ def test_a_switch_is_where_the_first_place_changes():
 def test_near_equals_are_not_certain(golden):
     speed = {**SPEED, "kvm": (1.0, 0.8, 0.9)}
     found = recommend(run_of(speed, noise=0.05, blocks=5))
-    first, second, _ = found.full
+    first, second, _ = found.complete
     assert second.to_first.low < second.to_first.estimate <= 1 <= second.to_first.high
     assert second.to_first.estimate == pytest.approx(second.score.estimate / first.score.estimate)
     golden(summary(found))
@@ -202,9 +202,9 @@ def test_blocks_without_a_value_leave_the_others():
     found = recommend(
         run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3))
     )
-    assert len(found.full) == 3
+    assert len(found.complete) == 3
     assert found.units == 8
-    assert all(each.to_first for each in found.full[1:])
+    assert all(each.to_first for each in found.complete[1:])
 
 
 def test_one_block_has_places_and_no_intervals(golden):

@@ -79,12 +79,12 @@ def with_hosts(source: Source, options: Options) -> doc.Document:
     of_hosts = hosts.VIEW.document(source, options)
     if of_hosts.nothing != "":
         return document
-    further = [
+    chapters_of_hosts = [
         part
         for part in of_hosts.parts
         if not (isinstance(part, doc.Titled) and part.role == "summary")
     ]
-    return replace(document, parts=(*document.parts, *further))
+    return replace(document, parts=(*document.parts, *chapters_of_hosts))
 
 
 def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
@@ -97,8 +97,8 @@ def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
     summary = [
         part for part in document.parts if isinstance(part, doc.Titled) and part.role == "summary"
     ]
-    others = tuple(part for part in document.parts if part not in summary)
-    folded = doc.Titled(view.about or view.help, others, is_folded=True)
+    other_parts = tuple(part for part in document.parts if part not in summary)
+    folded = doc.Titled(view.about or view.help, other_parts, is_folded=True)
     return [doc.Titled(view.title, (*summary, folded), key=view.name)]
 
 
@@ -116,10 +116,10 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
         doc.Column("at_most", msg("costs at most the margin"), is_number=True),
         doc.Column("undecided", msg("undecided"), is_number=True),
     )
-    rows = [_row(each, key) for each, key in zip(analyses, keys, strict=True)]
+    rows = [_row(analysis, key) for analysis, key in zip(analyses, keys, strict=True)]
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
     lines = [
-        hosts_line(each) for each in analyses
+        hosts_line(analysis) for analysis in analyses
     ]  # what is shown, since anonymous hosts have no identity
     hosts = [line for n, line in enumerate(lines) if line not in lines[:n]]
     lead: tuple[doc.Inline, ...] = tuple(
@@ -129,7 +129,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
         doc.table_of(columns, rows, key="runs", label=msg("Runs"), style="list"),
         *_emulated(analyses),
     ]
-    answers = tuple(_answer(each, key) for each, key in zip(analyses, keys, strict=True))
+    answers = tuple(_answer(analysis, key) for analysis, key in zip(analyses, keys, strict=True))
     summary = doc.Titled(msg("Summary"), answers, key="answers", role="summary")
     return doc.Document(title, (summary, doc.Titled(msg("Runs"), tuple(table), key="runs")), lead)
 
@@ -144,11 +144,11 @@ def answer(analysis: Analysis) -> tuple[doc.Part, ...]:
 
 def _answer(analysis: Analysis, key: str) -> doc.Titled:
     """Return the answer of one run, and the cautions."""
-    found = answer(analysis)
+    parts = answer(analysis)
     if is_measured(analysis):
-        found = (*found, *caution_line(analysis, key))
+        parts = (*parts, *caution_line(analysis, key))
     name = joined([doc.Link(analysis.name, key), header_of(analysis)[0]], ": ")
-    return doc.Titled(name, found or (doc.Paragraph(msg("Nothing was measured.")),))
+    return doc.Titled(name, parts or (doc.Paragraph(msg("Nothing was measured.")),))
 
 
 def _emulated(analyses: Sequence[Analysis]) -> Iterator[doc.Part]:

@@ -38,14 +38,14 @@ def write(
     """
     if file_format in (*DOCUMENTS, "json", "latex"):
         source = source_of(store, run_name)
-        with replacing(path) as new:
-            write_whole(source, file_format, new, language, options)
+        with replacing(path) as new_path:
+            write_whole(source, file_format, new_path, language, options)
         return
     from vtax.report.measurements import tidy, write_tables
 
     parts = in_order(store.engine, store.open_run(run_name))
-    with replacing(path) as new:
-        write_tables(starmap(tidy, parts), file_format, new)
+    with replacing(path) as new_path:
+        write_tables(starmap(tidy, parts), file_format, new_path)
 
 
 def write_several(
@@ -64,9 +64,9 @@ def write_several(
     from vtax.report.renderers.html import chapter_key
 
     if file_format not in DOCUMENTS:
-        what = f"{file_format} holds one run"
+        sentence = f"{file_format} holds one run"
         raise BadInput(
-            what, hint="write a file for each run, or use --format markdown, latex-document"
+            sentence, hint="write a file for each run, or use --format markdown, latex-document"
         )
     analyses, chapters = [], []
     for name in run_names:
@@ -74,8 +74,8 @@ def write_several(
         chapters.append(report(source, options))
         analyses.append(source.analysis)
     first = several(analyses, [chapter_key(number) for number in range(len(chapters))])
-    with replacing(path) as new:
-        new.write_text(_rendered(file_format, first, language, chapters), encoding="utf-8")
+    with replacing(path) as new_path:
+        new_path.write_text(_rendered(file_format, first, language, chapters), encoding="utf-8")
 
 
 def write_whole(

@@ -41,15 +41,15 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
     """
     if path == STANDARD_OUTPUT:
         with tempfile.TemporaryDirectory(prefix="vtax-") as directory:
-            yield (new := Path(directory, "output"))
-            _copy_to_standard_output(new)
+            yield (new_path := Path(directory, "output"))
+            _copy_to_standard_output(new_path)
         return
-    with _new_file(path, option) as new:
-        yield new
-        with new.open("rb") as written:
-            os.fsync(written.fileno())  # else a power cut may leave the name without content
-        new.chmod(0o666 & ~_umask())
-        new.replace(path)
+    with _new_file(path, option) as new_path:
+        yield new_path
+        with new_path.open("rb") as stream:
+            os.fsync(stream.fileno())  # else a power cut may leave the name without content
+        new_path.chmod(0o666 & ~_umask())
+        new_path.replace(path)
 
 
 def check_file(path: Path, option: str) -> None:
@@ -61,11 +61,11 @@ def check_file(path: Path, option: str) -> None:
 
 def check_directory(path: Path, option: str) -> None:
     """Raise BadInput where no file can be made in a directory, or in the nearest one above it where it is absent."""
-    present = path.absolute()
-    while not os.path.lexists(present):
-        present = present.parent
+    directory = path.absolute()
+    while not os.path.lexists(directory):
+        directory = directory.parent
     with _translated_errors(path, option):
-        tempfile.TemporaryFile(dir=present).close()
+        tempfile.TemporaryFile(dir=directory).close()
 
 
 @contextmanager
@@ -80,11 +80,11 @@ def _new_file(path: Path, option: str) -> Iterator[Path]:
             )
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
-        new = Path(name)
+        new_path = Path(name)
         try:
-            yield new
+            yield new_path
         finally:
-            new.unlink(missing_ok=True)
+            new_path.unlink(missing_ok=True)
 
 
 @contextmanager

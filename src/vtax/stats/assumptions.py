@@ -36,23 +36,23 @@ def dependence(family: Sequence[Array]) -> list[float]:
     and the average of the family, since what makes blocks are autocorrelated is the host that all of them share.
     """
     lags = _lags(family)
-    sizes, known = [], []
+    sizes, known_lags = [], []
     for logs, lag in zip(family, lags, strict=True):
         if lag is not None:
             sizes.append(logs.size)
-            known.append(lag)
+            known_lags.append(lag)
     shared = 0.0
-    if len(known) >= FEWEST_TO_POOL:
-        n, mean = min(sizes), sum(known) / len(known)
-        if mean > _limit(n, _pooled_level(n), _share(len(known))):
+    if len(known_lags) >= FEWEST_TO_POOL:
+        n, mean = min(sizes), sum(known_lags) / len(known_lags)
+        if mean > _limit(n, _pooled_level(n), _share(len(known_lags))):
             shared = _unbiased(mean, n)
     correlations = []
     for logs, lag in zip(family, lags, strict=True):
         correlation = 0.0
         if lag is not None:
             is_own = lag > _limit(logs.size, _own_level(logs.size))
-            own = plausible_correlation(logs, UPPER) if is_own else 0.0
-            correlation = max(own, shared)
+            own_correlation = plausible_correlation(logs, UPPER) if is_own else 0.0
+            correlation = max(own_correlation, shared)
         correlations.append(correlation)
     return correlations
 
@@ -78,10 +78,18 @@ def plausible_correlation(logs: Array, errors: float) -> float:
     n = logs.size
     if n < 4 or float(np.ptp(logs)) <= 1e-13:
         return errors * PRIOR_SD if n < 4 else 0.0
-    seen = (n * _lag(logs) + 1) / (n - 3)  # without its bias: Kendall 1954
+    unbiased_lag = (n * _lag(logs) + 1) / (n - 3)  # without its bias: Kendall 1954
     se = _lag_error(n)
-    known = unseen_correlation(n) ** 2
-    return float(min(max(known * seen / se**2 + errors * math.sqrt(known), 0.0), MOST_CORRELATED))
+    posterior_variance = unseen_correlation(n) ** 2
+    return float(
+        min(
+            max(
+                posterior_variance * unbiased_lag / se**2 + errors * math.sqrt(posterior_variance),
+                0.0,
+            ),
+            MOST_CORRELATED,
+        )
+    )
 
 
 def unseen_correlation(blocks: int) -> float:
@@ -107,8 +115,8 @@ def allow_for_dependence(
     """
     times = (1 + correlation) / (1 - correlation)
     inflated = se * math.sqrt(times * (blocks - 1) / max(blocks - times, 1.0))
-    left = (blocks * (1 - correlation**2) / (1 + correlation**2) - 1) / (blocks - 1)
-    return inflated, max(df * left, 2.0)
+    df_share = (blocks * (1 - correlation**2) / (1 + correlation**2) - 1) / (blocks - 1)
+    return inflated, max(df * df_share, 2.0)
 
 
 def unmet_share(blocks: int) -> float:

@@ -32,10 +32,10 @@ class Timeouts:
     @property
     def note(self) -> Note:
         """The sentence of the bound; of the time-outs alone where there is none."""
-        shown = {"failed": self.timed_out, "tried": self.tried, "timeout": float(self.timeout_s)}
+        data = {"failed": self.timed_out, "tried": self.tried, "timeout": float(self.timeout_s)}
         if self.slower_at_least <= 1:
-            return Note("timed-out", **shown)
-        return Note("timed-out-at-least", **shown, times=floored(self.slower_at_least))
+            return Note("timed-out", **data)
+        return Note("timed-out-at-least", **data, times=floored(self.slower_at_least))
 
 
 def floored(times: float) -> float:

@@ -65,18 +65,18 @@ def change_points_of(
         return []
     first = [search.next() for search in searches]
     for search, point, p_value in zip(searches, first, _adjusted(first), strict=True):
-        further = point if p_value <= level else None
-        while further is not None and further.p_value <= level:
-            search.points.append(further)
-            further = search.next()
-    guarded = [search.dependent(_GUARDED) for search in searches]
-    warned = [search.dependent(_WARNED) for search in searches]
-    guarded_firsts = _adjusted([points[0] if points else None for points in guarded])
-    warned_firsts = _adjusted([points[0] if points else None for points in warned])
+        next_point = point if p_value <= level else None
+        while next_point is not None and next_point.p_value <= level:
+            search.points.append(next_point)
+            next_point = search.next()
+    guarded_points = [search.dependent(_GUARDED) for search in searches]
+    warned_points = [search.dependent(_WARNED) for search in searches]
+    guarded_firsts = _adjusted([points[0] if points else None for points in guarded_points])
+    warned_firsts = _adjusted([points[0] if points else None for points in warned_points])
     result = []
-    for n, points in enumerate(guarded):
+    for n, points in enumerate(guarded_points):
         standing: list[ChangePoint] = []
-        for point, limit in zip(points, warned[n], strict=True):
+        for point, limit in zip(points, warned_points[n], strict=True):
             p_value, upper = point.p_value, limit.p_value
             if not standing:  # the first of a series is tested over all series
                 p_value, upper = guarded_firsts[n], warned_firsts[n]
@@ -114,23 +114,25 @@ class _Search:
         The test ends as soon as its p-value cannot be below the level any more.
         """
         parts = _parts(self._distances, self._edges(len(self.points)))
-        best, index = _best(parts)
+        largest_gain, index = _best(parts)
         if index < 0:  # all values are equal, or no part can be split
             return None
-        as_large = done = 0
+        as_large = permutation_count = 0
         longest = max(len(distances) for _, distances in parts)
         at_once = min(_ORDERS, max(1, _AT_ONCE // longest**2))
-        while done < self._permutations and 1 + as_large <= self._level * (1 + self._permutations):
-            count = min(at_once, self._permutations - done)
-            done += count
+        while permutation_count < self._permutations and 1 + as_large <= self._level * (
+            1 + self._permutations
+        ):
+            count = min(at_once, self._permutations - permutation_count)
+            permutation_count += count
             largest = np.zeros(count)
             for _, distances in parts:
                 orders = self._random.permuted(
                     np.tile(np.arange(len(distances)), (count, 1)), axis=1
                 )
                 largest = np.maximum(largest, _gains(distances, orders).max(axis=1))
-            as_large += int((largest >= best * (1 - 1e-9)).sum())
-        return ChangePoint(index, (1 + as_large) / (1 + done))
+            as_large += int((largest >= largest_gain * (1 - 1e-9)).sum())
+        return ChangePoint(index, (1 + as_large) / (1 + permutation_count))
 
     def dependent(self, errors: float) -> list[ChangePoint]:
         """Return the change points with their p-values where neighbours correlate plausibly.
@@ -147,14 +149,16 @@ class _Search:
             edges = self._edges(count)
             parts = _parts(self._distances, edges)
             size = _best(parts)[0] / _mean_distance(parts)
-            random, as_large, done = np.random.default_rng(_SEED), 0, 0
-            most = self._level * (1 + self._permutations)
-            while done < self._permutations and 1 + as_large <= most:
-                done += 1
+            random, as_large, series_count = np.random.default_rng(_SEED), 0, 0
+            limit = self._level * (1 + self._permutations)
+            while series_count < self._permutations and 1 + as_large <= limit:
+                series_count += 1
                 values = _correlated(random.standard_normal(len(self._values)), correlation)
                 parts = _parts(np.abs(values[:, None] - values[None, :]), edges)
                 as_large += _best(parts)[0] >= size * _mean_distance(parts)
-            result.append(replace(point, p_value=max(point.p_value, (1 + as_large) / (1 + done))))
+            result.append(
+                replace(point, p_value=max(point.p_value, (1 + as_large) / (1 + series_count)))
+            )
         return result
 
 
@@ -177,12 +181,12 @@ def _parts(distances: Array, edges: list[int]) -> list[tuple[int, Array]]:
 
 def _best(parts: Sequence[tuple[int, Array]]) -> tuple[float, int]:
     """Return (the largest gain of a split, the first value after it); (0, -1) without one."""
-    best, index = 0.0, -1
+    largest_gain, index = 0.0, -1
     for start, distances in parts:
         gains = _gains(distances, np.arange(len(distances))[None, :])[0]
-        if gains.max() > best:
-            best, index = float(gains.max()), start + _SHORTEST + int(gains.argmax())
-    return best, index
+        if gains.max() > largest_gain:
+            largest_gain, index = float(gains.max()), start + _SHORTEST + int(gains.argmax())
+    return largest_gain, index
 
 
 def _mean_distance(parts: Sequence[tuple[int, Array]]) -> float:
@@ -201,14 +205,14 @@ def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -
     """
     centred = [values[start:end] - values[start:end].mean() for start, end in pairwise(edges)]
     square = sum(float(part @ part) for part in centred)
-    n, left = len(values), max(len(values) - 3 * len(centred), 1)
+    n, df = len(values), max(len(values) - 3 * len(centred), 1)
     if square <= 1e-26:
         return 0.0
     lag = sum(float(part[1:] @ part[:-1]) for part in centred) / square
-    se = (n - 2) / (left * math.sqrt(n - 1))
-    known = 1 / (1 / _PRIOR_SD**2 + 1 / se**2)
-    estimate = known * (n * lag + len(centred)) / left / se**2
-    return float(min(max(estimate + errors * math.sqrt(known), 0.0), _MOST_CORRELATED))
+    se = (n - 2) / (df * math.sqrt(n - 1))
+    posterior_variance = 1 / (1 / _PRIOR_SD**2 + 1 / se**2)
+    estimate = posterior_variance * (n * lag + len(centred)) / df / se**2
+    return float(min(max(estimate + errors * math.sqrt(posterior_variance), 0.0), _MOST_CORRELATED))
 
 
 def _gains(distances: Array, orders: Order) -> Array:

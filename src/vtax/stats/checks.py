@@ -37,12 +37,12 @@ def as_array(values: Values, what: str = "values") -> Array:
 def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[str, ...]]:
     """`array` without NaN, and a warning when there were any. Raises StatsError when nothing is left."""
     is_missing = np.isnan(array)
-    missing = int(np.count_nonzero(is_missing))
-    if missing == array.size:
+    missing_count = int(np.count_nonzero(is_missing))
+    if missing_count == array.size:
         raise StatsError(Note("nothing", what=what))
-    if not missing:
+    if not missing_count:
         return array, ()
-    return array[~is_missing], (Note("missing", count=missing, total=array.size, what=what),)
+    return array[~is_missing], (Note("missing", count=missing_count, total=array.size, what=what),)
 
 
 def check_positive(array: Array, what: str) -> None:

@@ -41,7 +41,7 @@ Needs = Literal["each", "most"]
 class RangeTest:
     """Comparisons of which each or most must be inside their ranges."""
 
-    compared: tuple[Claimed, ...]
+    comparisons: tuple[Claimed, ...]
     needs: Needs = "each"
 
 
@@ -80,32 +80,40 @@ def judge_claims(
 
     looks_ahead: whether to compute the further blocks that decide what is open, which costs most of the time.
     """
-    compared: list[Claimed] = []
+    claimed_comparisons: list[Claimed] = []
     for checks in claims.values():
         for check in checks:
-            compared += check.compared
-    pairs = {str(n): claimed.contrast for n, claimed in enumerate(compared) if claimed.is_paired}
+            claimed_comparisons += check.comparisons
+    pairs = {
+        str(n): claimed.contrast
+        for n, claimed in enumerate(claimed_comparisons)
+        if claimed.is_paired
+    }
     answers = analyse(rule, pairs)
     comparisons = [answer for answer in answers.values() if isinstance(answer, Comparison)]
     blocks = max((comparison.ratio.n_blocks for comparison in comparisons), default=0)
     alpha = rule.plain_level(blocks)
     results: list[Tested | StatsError] = []
-    for n, claimed in enumerate(compared):
+    for n, claimed in enumerate(claimed_comparisons):
         if claimed.is_paired:
             results.append(_tested(rule, claimed, answers[str(n)]))
         else:
             results.append(_tested_apart(rule, claimed))
     remaining = iter(results)
-    tested, ps, family = {}, {}, len(claims)
+    answers_by_claim, ps, family = {}, {}, len(claims)
     for name, checks in claims.items():
-        tested[name] = [list(islice(remaining, len(check.compared))) for check in checks]
-        ps[name] = _p_values(checks, tested[name])
+        answers_by_claim[name] = [
+            list(islice(remaining, len(check.comparisons))) for check in checks
+        ]
+        ps[name] = _p_values(checks, answers_by_claim[name])
     if not ps:
         return {}
     judgements = {}
     for (name, checks), step in zip(claims.items(), holm_of_ranges(list(ps.values())), strict=True):
-        both = (step.p_inside, step.p_outside)
-        judgement = _judgement(rule, checks, tested[name], both, (family, step.count), alpha)
+        p_pair = (step.p_inside, step.p_outside)
+        judgement = _judgement(
+            rule, checks, answers_by_claim[name], p_pair, (family, step.count), alpha
+        )
         judgements[name] = _looking_ahead(judgement, checks) if looks_ahead else judgement
     return judgements
 
@@ -162,30 +170,30 @@ def partial_conjunction(p_given: Values, count: int) -> float:
 
 
 def _needed(check: RangeTest) -> int:
-    n = len(check.compared)
+    n = len(check.comparisons)
     return n if check.needs == "each" else n // 2 + 1
 
 
 def _p_values(
-    checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]]
+    checks: Sequence[RangeTest], answers_by_check: Sequence[Sequence[Tested | StatsError]]
 ) -> tuple[float, float]:
     """Return (p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
-    holds, fails = [], []
-    for check, answers in zip(checks, tested, strict=True):
+    p_of_holding, p_of_failing = [], []
+    for check, answers in zip(checks, answers_by_check, strict=True):
         inside, outside = [1.0] * len(answers), [1.0] * len(answers)
         for n, answer in enumerate(answers):
             if isinstance(answer, Tested):
                 inside[n], outside[n] = answer.p_of_word
         needed = _needed(check)
-        holds.append(partial_conjunction(inside, needed))
-        fails.append(partial_conjunction(outside, len(answers) - needed + 1))
-    return max(holds), min(1.0, len(checks) * min(fails))
+        p_of_holding.append(partial_conjunction(inside, needed))
+        p_of_failing.append(partial_conjunction(outside, len(answers) - needed + 1))
+    return max(p_of_holding), min(1.0, len(checks) * min(p_of_failing))
 
 
 def _judgement(
     rule: Rule,
     checks: Sequence[RangeTest],
-    tested: Sequence[Sequence[Tested | StatsError]],
+    answers_by_check: Sequence[Sequence[Tested | StatsError]],
     ps: tuple[float, float],
     families: tuple[int, int],
     alpha: float,
@@ -194,7 +202,7 @@ def _judgement(
 
     rule: of the run.
     checks: of the finding.
-    tested: their comparisons.
+    answers_by_check: of their comparisons.
     ps: the adjusted p-values that it is reproduced, and contradicted.
     families: how many findings there are, and how many Holm's step corrected this one for.
     alpha: level of the family.
@@ -206,23 +214,23 @@ def _judgement(
     notes: list[str] = []
     assumptions: list[str] = []
     if kind != "inconclusive":
-        notes, assumptions = _doubts(rule, checks, tested, kind, alpha, steps)
+        notes, assumptions = _doubts(rule, checks, answers_by_check, kind, alpha, steps)
         kind = "inconclusive" if notes else kind
-    answers = list(chain.from_iterable(tested))
-    judged = [answer for answer in answers if isinstance(answer, Tested)]
-    fewest = min(judged, key=lambda answer: answer.ratio.n_blocks, default=None)
+    answers = list(chain.from_iterable(answers_by_check))
+    tested_answers = [answer for answer in answers if isinstance(answer, Tested)]
+    fewest = min(tested_answers, key=lambda answer: answer.ratio.n_blocks, default=None)
     if fewest and fewest.ratio.n_blocks < MINIMUM_BLOCKS and not fewest.is_early:
         minimum = MINIMUM_BLOCKS * fewest.claimed.blocks_each
         notes.append(Note("few-blocks-for-claim", count=fewest.n_blocks, minimum=minimum))
     notes += [answer.note for answer in answers if isinstance(answer, StatsError)]
-    if any(answer.claimed.apart and answer.ratio.n_sessions == 1 for answer in judged):
+    if any(answer.claimed.apart and answer.ratio.n_sessions == 1 for answer in tested_answers):
         notes.append(Note("one-session"))
     return Judgement(
         kind,
         *ps,
         family,
         alpha,
-        tested=tuple(map(tuple, tested)),
+        tested=tuple(map(tuple, answers_by_check)),
         blocks_low=0,
         blocks_needed=0,
         warnings=tuple(dict.fromkeys(notes)),
@@ -235,14 +243,14 @@ def _looking_ahead(judgement: Judgement, checks: Sequence[RangeTest]) -> Judgeme
     if judgement.kind != "inconclusive":
         return judgement
     level = judgement.alpha / judgement.family
-    tested = []
+    answers_by_check = []
     for check, answers in zip(checks, judgement.tested, strict=True):
-        count = len(check.compared)
-        tested.append(tuple(_with_outlook(answer, level, count) for answer in answers))
+        count = len(check.comparisons)
+        answers_by_check.append(tuple(_with_outlook(answer, level, count) for answer in answers))
     low = high = None
     if min(judgement.p_reproduced, judgement.p_contradicted) > judgement.alpha:
-        low, high = _blocks(list(chain.from_iterable(tested)))
-    return replace(judgement, tested=tuple(tested), blocks_low=low, blocks_needed=high)
+        low, high = _blocks(list(chain.from_iterable(answers_by_check)))
+    return replace(judgement, tested=tuple(answers_by_check), blocks_low=low, blocks_needed=high)
 
 
 def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Tested | StatsError:
@@ -261,8 +269,8 @@ def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Test
     if has_blocks and min(answer.p_inside, answer.p_outside * count) <= level:
         return answer
     if ratio.se_log == 0.0:
-        missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks) * times or None
-        return replace(answer, outlook=Outlook(missing, missing))
+        missing_blocks = max(0, MINIMUM_BLOCKS - ratio.n_blocks) * times or None
+        return replace(answer, outlook=Outlook(missing_blocks, missing_blocks))
     outlook = range_outlook(
         ratio.mean_log,
         ratio.se_log * math.sqrt(ratio.n_blocks),
@@ -294,7 +302,7 @@ def _blocks(answers: Sequence[Tested | StatsError]) -> tuple[int | None, int | N
 def _doubts(
     rule: Rule,
     checks: Sequence[RangeTest],
-    tested: Sequence[Sequence[Tested | StatsError]],
+    answers_by_check: Sequence[Sequence[Tested | StatsError]],
     kind: Word,
     alpha: float,
     family: int,
@@ -303,23 +311,23 @@ def _doubts(
     notes: list[str] = []
     assumptions: list[str] = []
     is_inside = kind == "reproduced"
-    for check, answers in zip(checks, tested, strict=True):
-        total, needed = len(check.compared), _needed(check)
+    for check, answers in zip(checks, answers_by_check, strict=True):
+        total, needed = len(check.comparisons), _needed(check)
         if not is_inside:
             needed = total - needed + 1
         level = alpha / (total - needed + 1)
-        objections, decided = [], 0
+        objections, decided_count = [], 0
         for answer in answers:
             if isinstance(answer, StatsError):
                 continue
             if (answer.p_inside if is_inside else answer.p_outside) > level:
                 continue
-            decided += 1
+            decided_count += 1
             verdict = range_verdict(rule, answer, is_inside, alpha, family)
             if verdict.kind == "undecided":
                 objections.append(verdict.warnings[-1])
             else:
                 assumptions += verdict.warnings
-        if objections and decided - len(objections) < needed:
+        if objections and decided_count - len(objections) < needed:
             notes += objections
     return list(dict.fromkeys(notes)), list(dict.fromkeys(assumptions))

@@ -55,9 +55,9 @@ class Contrast:
     @property
     def lost(self) -> float:
         """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
-        (failed, others), (tried, total) = self.failed, self.tried
+        (failed, failed_baseline), (tried, total) = self.failed, self.tried
         treatment = failed / tried if tried else 0.0
-        baseline = others / total if total else 0.0
+        baseline = failed_baseline / total if total else 0.0
         return treatment - baseline
 
     @property
@@ -75,8 +75,10 @@ class Contrast:
         """The warning that one side lost more trials than the other; None where it did not."""
         if not self.lost:
             return None
-        (failed, others), (tried, total) = self.failed, self.tried
-        return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
+        (failed, failed_baseline), (tried, total) = self.failed, self.tried
+        return Note(
+            "failures-differ", failed=failed, tried=tried, others=failed_baseline, total=total
+        )
 
 
 @dataclass(frozen=True)
@@ -158,11 +160,11 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
         df = se**4 / (var_a**2 / (a.size - 1) + var_b**2 / (b.size - 1))  # Welch 1947
     else:
         warnings = (*warnings, Note("equal-blocks"))
-    half = t_quantile((1 + confidence) / 2, df) * se
+    half_width = t_quantile((1 + confidence) / 2, df) * se
     return Ratio(
         estimate=exp(mean),
-        low=exp(mean - half),
-        high=exp(mean + half),
+        low=exp(mean - half_width),
+        high=exp(mean + half_width),
         confidence=confidence,
         n_blocks=n,
         mean_log=mean,

@@ -108,7 +108,9 @@ def describe_blocks(
     middle = median_interval(middles, confidence)
     sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
-    more = _warnings(array, units.size, interval.estimate, outlying.size, blocks is not None)
+    further_warnings = _warnings(
+        array, units.size, interval.estimate, outlying.size, blocks is not None
+    )
     summary = Summary(
         n=array.size,
         blocks=units.size,
@@ -125,7 +127,7 @@ def describe_blocks(
         minimum=float(array.min()),
         maximum=float(array.max()),
         outliers=tuple(positions[outlying].tolist()),
-        warnings=(*warnings, *more),
+        warnings=(*warnings, *further_warnings),
         values=array,
     )
     return summary, names, units
@@ -167,11 +169,11 @@ def modified_z(values: Values) -> Array:
     all are equal every score is zero. NaN stays NaN.
     """
     array = as_array(values)
-    known = array[~np.isnan(array)]
-    if known.size == 0:
+    known_values = array[~np.isnan(array)]
+    if known_values.size == 0:
         return np.full(array.shape, np.nan)
-    middle = median_of(known)
-    distance, known_distance = array - middle, np.abs(known - middle)
+    middle = median_of(known_values)
+    distance, known_distance = array - middle, np.abs(known_values - middle)
     spread = median_of(known_distance) / NORMAL_MAD
     if spread == 0.0:
         spread = float(np.mean(known_distance)) / NORMAL_MEAN_AD
@@ -202,5 +204,5 @@ def effective_size(values: Values) -> float | None:
     correlation = covariance / covariance[0]
     pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)  # rho(2k) + rho(2k+1)
     negative = np.flatnonzero(pairs <= 0)
-    kept = pairs[: negative[0]] if negative.size else pairs
-    return float(min(n, n / max(2 * kept.sum() - 1, 1e-12)))
+    leading_pairs = pairs[: negative[0]] if negative.size else pairs
+    return float(min(n, n / max(2 * leading_pairs.sum() - 1, 1e-12)))

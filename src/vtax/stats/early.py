@@ -43,17 +43,17 @@ def decided_early(
     step: share by which figures are known no better.
     goes_on: whether the same is asked after five blocks and every further one.
     """
-    present = logs[~np.isnan(logs)]
+    known_logs = logs[~np.isnan(logs)]
     looks = [EARLY_BLOCKS]
     if goes_on:
-        looks += range(MINIMUM_BLOCKS, present.size + 1)
+        looks += range(MINIMUM_BLOCKS, known_logs.size + 1)
     for blocks in looks:
-        if blocks > present.size:
+        if blocks > known_logs.size:
             break
         is_first = blocks == EARLY_BLOCKS
         factor = FACTOR if is_first else LATER_FACTOR
         at_look = level if is_first else anytime.level(level, blocks)
-        first = present[:blocks]
+        first = known_logs[:blocks]
         mean = float(first.mean())
         se = float(first.std(ddof=1)) / math.sqrt(blocks)
         reach = -float(special.stdtrit(blocks - 1, at_look)) * se if se > 0 and at_look > 0 else 0.0

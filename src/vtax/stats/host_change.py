@@ -76,11 +76,11 @@ def window_mean(logs: Values, sessions: Values) -> float:
     Raises StatsError where no block is left.
     """
     array, labels = as_array(logs, "logarithms"), np.asarray(sessions)
-    present = ~np.isnan(array)
-    if not present.any():
+    is_known = ~np.isnan(array)
+    if not is_known.any():
         raise StatsError(Note("nothing", what="logarithms"))
-    _, session = np.unique(labels[present], return_inverse=True)
-    return float((np.bincount(session, array[present]) / np.bincount(session)).mean())
+    _, session = np.unique(labels[is_known], return_inverse=True)
+    return float((np.bincount(session, array[is_known]) / np.bincount(session)).mean())
 
 
 def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95) -> Effect:
@@ -92,19 +92,21 @@ def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95
     Raises StatsError without a host that changed.
     """
     check_confidence(confidence)
-    treated, others = as_array(changed, "hosts"), as_array(controls, "hosts")
+    treated, control_logs = as_array(changed, "hosts"), as_array(controls, "hosts")
     if not treated.size:
         raise StatsError(Note("nothing", what="hosts that changed"))
     mean = float(treated.mean())
-    if others.size:
-        mean -= float(others.mean())
-    counts = treated.size, others.size
+    if control_logs.size:
+        mean -= float(control_logs.mean())
+    counts = treated.size, control_logs.size
     if min(filter(None, counts)) < _MIN_HOSTS:
         return Effect(exp(mean), 0.0, math.inf, confidence, 1.0, 0.0, *counts)
-    errors = _errors(treated, others)
-    half, df = max((t_quantile((1 + confidence) / 2, df) * se, df) for se, df in errors)
+    errors = _errors(treated, control_logs)
+    half_width, df = max((t_quantile((1 + confidence) / 2, df) * se, df) for se, df in errors)
     p_value = min(1.0, 2 * max(tail(abs(mean), *error) for error in errors))
-    return Effect(exp(mean), exp(mean - half), exp(mean + half), confidence, p_value, df, *counts)
+    return Effect(
+        exp(mean), exp(mean - half_width), exp(mean + half_width), confidence, p_value, df, *counts
+    )
 
 
 def p_of_limit(changed: Values, controls: Values, limit: float) -> tuple[float, bool]:
@@ -117,8 +119,8 @@ def p_of_limit(changed: Values, controls: Values, limit: float) -> tuple[float, 
 
     Raises StatsError without a host that changed.
     """
-    moved = effect_of_change(as_array(changed, "hosts") - limit, controls)
-    return moved.p_value, moved.estimate > 1
+    effect = effect_of_change(as_array(changed, "hosts") - limit, controls)
+    return effect.p_value, effect.estimate > 1
 
 
 def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
@@ -134,16 +136,16 @@ def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
     return [pooled, (math.sqrt(sum(squares)), welch if abs(a - b) == 1 else min(a, b) - 1.0)]
 
 
-def pooled_error(some: Array, others: Array) -> tuple[float, float]:
+def pooled_error(first: Array, second: Array) -> tuple[float, float]:
     """Return (standard error, degrees of freedom) of the difference of two means whose values scatter alike:
     Student's."""
-    df = some.size + others.size - 2.0
+    df = first.size + second.size - 2.0
     squares = sum(
         standard_error(side) ** 2 * side.size * (side.size - 1)
-        for side in (some, others)
+        for side in (first, second)
         if side.size > 1
     )
-    return math.sqrt(squares / df * (1 / some.size + 1 / others.size)), df
+    return math.sqrt(squares / df * (1 / first.size + 1 / second.size)), df
 
 
 def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[str, ...]:
@@ -159,5 +161,5 @@ def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[st
         names = sorted(name for name in groups if groups[name] == group)
         draw.shuffle(names)
         order += names
-    drawn = set(order[draw.randrange(2) :: 2])
-    return tuple(name for name in groups if name in drawn)
+    chosen_hosts = set(order[draw.randrange(2) :: 2])
+    return tuple(name for name in groups if name in chosen_hosts)

@@ -42,8 +42,8 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     mean, n = float(array.mean()), array.size
     if n == 1:
         return Interval(mean, -np.inf, np.inf, confidence, (*warnings, Note("one-value")))
-    half = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, confidence, warnings)
+    half_width = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - half_width, mean + half_width, confidence, warnings)
 
 
 def median_interval(values: Values, confidence: float = 0.95) -> Interval:
@@ -55,7 +55,7 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
     """
     check_confidence(confidence)
     array, warnings = without_missing(as_array(values))
-    ordered, n = np.sort(array), array.size
+    sorted_values, n = np.sort(array), array.size
     rank = _binomial_quantile((1 - confidence) / 2, n)
     if rank < 1:
         rank = 1
@@ -67,9 +67,9 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
             f"not {confidence * 100:g}\N{NO-BREAK SPACE}%",
         )
     low, middle, high = (
-        ordered[rank - 1],
-        (ordered[(n - 1) // 2] + ordered[n // 2]) / 2,
-        ordered[n - rank],
+        sorted_values[rank - 1],
+        (sorted_values[(n - 1) // 2] + sorted_values[n // 2]) / 2,
+        sorted_values[n - rank],
     )
     return Interval(float(middle), float(low), float(high), max(reached, 0.0), warnings)
 

@@ -139,12 +139,12 @@ def say_at_most(
     rule: of the run, with the margin.
     alpha: error rate of the family.
     """
-    tested = []
+    answers = []
     for name, ratio in ratios.items():
-        tested.append(Tested(claims[name], ratio, *p_values(ratio, claims[name], rule)))
-    steps = holm_of_ranges([answer.p_of_word for answer in tested])
+        answers.append(Tested(claims[name], ratio, *p_values(ratio, claims[name], rule)))
+    steps = holm_of_ranges([answer.p_of_word for answer in answers])
     result = {}
-    for name, answer, step in zip(ratios, tested, steps, strict=True):
+    for name, answer, step in zip(ratios, answers, steps, strict=True):
         verdict = replace(verdicts[name], p_at_most=step.p_inside)
         is_shown = step.p_inside <= alpha and step.p_inside <= step.p_outside
         if verdict.kind == "undecided" and is_shown and not answer.claimed.contrast.clock_is_wrong:
@@ -209,12 +209,12 @@ def _family_verdicts(
     has_one_session = all(ratio.n_sessions == 1 for ratio in ratios.values())
     if rule.looks is not None and not has_one_session:
         return verdicts
-    others = [name for name in ratios if name not in early]
-    looks = [look for look in (rules[name].looks for name in others) if look]
+    other_names = [name for name in ratios if name not in early]
+    looks = [look for look in (rules[name].looks for name in other_names) if look]
     if rule.looks is not None:
-        logs = [contrasts[name].logs for name in others]
+        logs = [contrasts[name].logs for name in other_names]
         words = sequential_verdicts(logs, rule.margin, rule.alpha, looks)
-        for name, word in zip(others, words, strict=True):
+        for name, word in zip(other_names, words, strict=True):
             kind = _kind(word, contrasts[name].better)
             verdicts[name] = replace(verdicts[name], kind=kind)
     if rule.allows_for_looks:
@@ -280,14 +280,14 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
     """Return whether a contrast misses the target of `precision`, `verdict` or `open`; one without an answer does."""
     if isinstance(answer, StatsError):
         return True
-    wanted = rule.target_half_width
+    target = rule.target_half_width
     if answer.is_early:
         return False
     if rule.leaves_early and not rule.leaves_settled:
         return True
-    if wanted is None:
+    if target is None:
         return not answer.verdict.is_settled
-    return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= wanted
+    return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= target
 
 
 def _without_assumptions(
@@ -338,25 +338,25 @@ def _kind(word: str, better: Better) -> Kind:
     return "faster" if (word == "above") == (better == "higher") else "slower"
 
 
-def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:
+def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, further_blocks: int) -> float:
     """Return the share of plausible futures in which further blocks decide a comparison; 0 over several sessions.
 
     rule: of the run.
     verdict, ratio: so far.
-    more: how many blocks.
+    further_blocks: how many.
     """
     if ratio.n_blocks < 2 or ratio.se_log == 0 or ratio.n_sessions > 1:
         return 0.0
     levels = single_look(verdict.alpha, verdict.family)
     if rule.allows_for_looks:
         levels = _levels(verdict, rule)
-    blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
+    blocks, sd = ratio.n_blocks + further_blocks, ratio.se_log * math.sqrt(ratio.n_blocks)
     at = np.array([levels(blocks) if blocks >= MINIMUM_BLOCKS else (0.0, 0.0)])
     ns = np.array([blocks])
     return float(settled(ratio.mean_log, sd, ratio.n_blocks, ratio.df, verdict.margin, ns, at)[0])
 
 
-def chance_of_word(rule: Rule, answer: Comparison, better: Better, more: int) -> float:
+def chance_of_word(rule: Rule, answer: Comparison, better: Better, further_blocks: int) -> float:
     """Return the share of plausible futures in which further blocks give a comparison a word that it has not.
 
     It is 1 where that is not known: of few blocks, of several sessions, and without noise.
@@ -364,16 +364,16 @@ def chance_of_word(rule: Rule, answer: Comparison, better: Better, more: int) ->
     rule: of the run.
     answer: so far, not settled.
     better: of its metric.
-    more: how many blocks.
+    further_blocks: how many.
     """
     ratio, verdict = answer.ratio, answer.verdict
     if ratio.n_blocks < MINIMUM_BLOCKS or ratio.n_sessions > 1 or ratio.se_log == 0:
         return 1.0
-    settled_share = decided_after(rule, verdict, ratio, more)
+    settled_share = decided_after(rule, verdict, ratio, further_blocks)
     if verdict.kind == "at-most":
         return settled_share
     gain = ratio.mean_log if better == "higher" else -ratio.mean_log
-    blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
+    blocks, sd = ratio.n_blocks + further_blocks, ratio.se_log * math.sqrt(ratio.n_blocks)
     level = (1 - rule.going_on.interval_confidence(blocks)) / 2 / verdict.family
     at_most_share = share_beyond(
         gain, sd, ratio.n_blocks, ratio.df, -log_margin(verdict.margin), blocks, level

@@ -19,7 +19,7 @@ def together(steps: Array, confidence: float, family: int) -> Ratio | None:
     family: steps that were judged together.
     """
     logs = steps.sum(axis=0)
-    known = logs[~np.isnan(logs)]
-    if known.size < 2:
+    known_logs = logs[~np.isnan(logs)]
+    if known_logs.size < 2:
         return None
-    return ratio_of_logs(known, 1 - (1 - confidence) / max(family, 1))
+    return ratio_of_logs(known_logs, 1 - (1 - confidence) / max(family, 1))

@@ -31,21 +31,21 @@ def share_intervals(
     values = logs
     parts = np.zeros((logs.size, 0))  # of each value: how much of each variance below is in it
     variances: dict[str, Array] = {}
-    seen: list[str] = []
+    units: list[str] = []
     for unit, parent in zip(UNITS, parents_of(sessions), strict=False):
         size = np.bincount(parent).astype(float)
         means = np.bincount(parent, values) / size
-        df, own = values.size - size.size, np.zeros(_DRAWS)
+        df, own_variance = values.size - size.size, np.zeros(_DRAWS)
         if df:
             squares = float(((values - means[parent]) ** 2).sum())
-            own = squares / draw.chisquare(df, _DRAWS)
+            own_variance = squares / draw.chisquare(df, _DRAWS)
             shares = (1 - 1 / size[parent]) @ parts / df
             explained = np.zeros(1)
             for share, variance in zip(shares, variances.values(), strict=True):
                 explained = explained + share * variance
-            own = np.maximum(0.0, own - explained)
-            seen.append(unit)
-        variances[unit] = own
+            own_variance = np.maximum(0.0, own_variance - explained)
+            units.append(unit)
+        variances[unit] = own_variance
         parts = np.column_stack([parts, np.ones(values.size)])
         sums = np.column_stack([np.bincount(parent, column) for column in parts.T])
         parts = sums / size[:, np.newaxis] ** 2
@@ -55,7 +55,7 @@ def share_intervals(
         return {}
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
     bounds = {}
-    for unit in seen:
+    for unit in units:
         low, high = np.quantile(variances[unit] / total, tails)
         bounds[unit] = float(low), float(high)
     return bounds

@@ -45,11 +45,11 @@ def block_means(
     array, labels = as_array(values), np.asarray(blocks)
     if labels.shape != array.shape:
         raise StatsError(f"{labels.size} blocks do not match {array.size} values")
-    present = ~np.isnan(array)
-    if not present.any():
+    is_known = ~np.isnan(array)
+    if not is_known.any():
         raise StatsError("there are no values")
-    groups = grouped(labels[present])
-    return groups[0], means_of(groups, array[present], average)
+    groups = grouped(labels[is_known])
+    return groups[0], means_of(groups, array[is_known], average)
 
 
 def means_of(groups: Groups, values: Array, average: Average) -> Array:
@@ -65,17 +65,19 @@ def medians_of(groups: Groups, values: Array) -> Array:
     """Return the median of each group's values, none of them NaN."""
     _, index, counts = groups
     if counts.size and (counts == counts[0]).all() and (index[1:] >= index[:-1]).all():
-        ordered = np.sort(values.reshape(counts.size, -1), axis=1).reshape(-1)
+        sorted_values = np.sort(values.reshape(counts.size, -1), axis=1).reshape(-1)
     else:
-        ordered = values[np.lexsort((values, index))]
+        sorted_values = values[np.lexsort((values, index))]
     starts = np.cumsum(counts) - counts
-    return np.asarray((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2)
+    return np.asarray(
+        (sorted_values[starts + (counts - 1) // 2] + sorted_values[starts + counts // 2]) / 2
+    )
 
 
 def median_of(values: Array) -> float:
     """Return the median of values, none of them NaN; several times faster than numpy's, which looks for NaN."""
-    ordered, n = np.sort(values), values.size
-    return float((ordered[(n - 1) // 2] + ordered[n // 2]) / 2)
+    sorted_values, n = np.sort(values), values.size
+    return float((sorted_values[(n - 1) // 2] + sorted_values[n // 2]) / 2)
 
 
 def grouped(labels: npt.NDArray[Any]) -> Groups:

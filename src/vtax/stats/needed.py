@@ -45,9 +45,9 @@ def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | Non
     return Needed((equal, most_equal), size, (different, most_different))
 
 
-def _first(ns: npt.NDArray[np.int64], reach: Array, wanted: float) -> int | None:
-    """Return the first number of blocks whose reach is as wanted; None without one."""
-    enough = np.flatnonzero(reach <= wanted)
+def _first(ns: npt.NDArray[np.int64], reach: Array, target: float) -> int | None:
+    """Return the first number of blocks whose reach is within the target; None without one."""
+    enough = np.flatnonzero(reach <= target)
     return int(ns[enough[0]]) if enough.size else None
 
 
@@ -56,15 +56,15 @@ def _reach(rule: Rule, family: int) -> tuple[npt.NDArray[np.int64], Array, Array
     """(numbers of blocks, the margin and the difference that each decides with POWER, in SDs of a block)."""
     exact = np.arange(MINIMUM_BLOCKS, 200)
     ns = np.unique(np.concatenate([exact, np.geomspace(200, FARTHEST, 400)]).astype(np.int64))
-    both, one = special.ndtri((1 + POWER) / 2), special.ndtri(POWER)
+    z_of_margin, z_of_difference = special.ndtri((1 + POWER) / 2), special.ndtri(POWER)
     error = rule.look_level(MINIMUM_BLOCKS) / family
     equal, different = np.full((2, ns.size), np.inf)
     for k, n in enumerate(ns.tolist()):
-        level, half = rule.test_level(error, n), rule.test_level(error / 2, n)
+        level, half_level = rule.test_level(error, n), rule.test_level(error / 2, n)
         root = math.sqrt(n)
         if level > 0:
             se, df = allow_for_dependence(1.0, n - 1.0, n, unseen_correlation(n))
-            equal[k] = (-special.stdtrit(df, level) * se + both) / root
-        if half > 0:
-            different[k] = (-special.stdtrit(n - 1.0, half) + one) / root
+            equal[k] = (-special.stdtrit(df, level) * se + z_of_margin) / root
+        if half_level > 0:
+            different[k] = (-special.stdtrit(n - 1.0, half_level) + z_of_difference) / root
     return ns, equal, different

@@ -52,18 +52,20 @@ class Apart:
         )
 
 
-def against_the_others(some: Values, others: Values, confidence: float = 0.95) -> Apart:
-    """Compare some hosts against the others, one logarithm per host. Raises StatsError for fewer than MIN_OTHERS of
-    these."""
+def against_the_others(values: Values, reference_values: Values, confidence: float = 0.95) -> Apart:
+    """Compare hosts against the others, one logarithm per host. Raises StatsError for fewer than MIN_OTHERS others."""
     check_confidence(confidence)
-    inside, rest = as_array(some, "hosts"), as_array(others, "hosts")
-    if not inside.size or rest.size < MIN_OTHERS:
+    inside, reference = as_array(values, "hosts"), as_array(reference_values, "hosts")
+    if not inside.size or reference.size < MIN_OTHERS:
         raise StatsError(Note("nothing", what="hosts"))
-    mean = float(inside.mean() - rest.mean())
-    se, df = pooled_error(inside, rest)
-    half = t_quantile((1 + confidence) / 2, df) * se
+    mean = float(inside.mean() - reference.mean())
+    se, df = pooled_error(inside, reference)
+    half_width = t_quantile((1 + confidence) / 2, df) * se
     return Apart(
-        exp(mean), exp(mean - half), exp(mean + half), min(1.0, 2 * tail(abs(mean), se, df))
+        exp(mean),
+        exp(mean - half_width),
+        exp(mean + half_width),
+        min(1.0, 2 * tail(abs(mean), se, df)),
     )
 
 
@@ -78,24 +80,24 @@ def p_of_hosts(values: Values) -> list[float]:
 
     Raises StatsError for fewer than FEWEST_HOSTS.
     """
-    left = as_array(values, "hosts")
-    count = left.size
+    remaining = as_array(values, "hosts")
+    count = remaining.size
     if count < FEWEST_HOSTS:
         raise StatsError(Note("nothing", what="hosts"))
     times = next((times for fewer, times in _TOO_BOLD if count < fewer), 1.0)
     places = list(range(count))
     steps: list[tuple[int, float]] = []
     for _ in range(count // _MOST_ODD):
-        far = abs(left - left.mean())
+        far = abs(remaining - remaining.mean())
         farthest = int(far.argmax())
-        steps.append((places.pop(farthest), _p_of_farthest(left, float(far[farthest]))))
-        left = left[[n for n in range(left.size) if n != farthest]]
-    found = [1.0] * count
+        steps.append((places.pop(farthest), _p_of_farthest(remaining, float(far[farthest]))))
+        remaining = remaining[[n for n in range(remaining.size) if n != farthest]]
+    p_values = [1.0] * count
     smallest = 1.0
     for place, p_value in reversed(steps):
         smallest = min(smallest, p_value * times)
-        found[place] = smallest
-    return found
+        p_values[place] = smallest
+    return p_values
 
 
 def _p_of_farthest(values: Values, distance: float) -> float:

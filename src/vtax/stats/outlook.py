@@ -66,9 +66,9 @@ def _draws(df: float) -> tuple[Array, Array, Array, Array]:
     Each draw is made with both signs, so that a ratio and its inverse have the same futures.
     """
     rng = np.random.default_rng(14)
-    half = FUTURES // 2
-    spread = np.tile(np.sqrt(df / rng.chisquare(df, half)), 2)
-    ratio, drift, wiggle = (rng.standard_normal(half) for _ in range(3))
+    half_count = FUTURES // 2
+    spread = np.tile(np.sqrt(df / rng.chisquare(df, half_count)), 2)
+    ratio, drift, wiggle = (rng.standard_normal(half_count) for _ in range(3))
     return spread, np.append(ratio, -ratio), np.append(drift, -drift), np.tile(wiggle, 2)
 
 
@@ -80,8 +80,8 @@ def outlook(
     levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall. first: fewest blocks of one.
     """
     start = max(first, blocks + 1)
-    most = FARTHEST * blocks
-    ns = np.unique(np.round(np.geomspace(start, max(most, start + 1), 40)).astype(int))
+    most_blocks = FARTHEST * blocks
+    ns = np.unique(np.round(np.geomspace(start, max(most_blocks, start + 1), 40)).astype(int))
     at = [levels(int(n)) for n in ns]
     return _reached(settled(mean, sd, blocks, df, margin, ns, np.array(at)), ns, blocks)
 
@@ -101,9 +101,9 @@ def range_outlook(
     """
     start = max(first, blocks + 1)
     ns = np.unique(np.round(np.geomspace(start, max(FARTHEST * blocks, start + 1), 40)).astype(int))
-    final, se, known = _futures(mean, sd, blocks, df, ns)
-    inside = -special.stdtrit(known, levels[0]) * se
-    outside = -special.stdtrit(known, levels[1]) * se
+    final, se, final_df = _futures(mean, sd, blocks, df, ns)
+    inside = -special.stdtrit(final_df, levels[0]) * se
+    outside = -special.stdtrit(final_df, levels[1]) * se
     low, high = bounds
     is_inside = (final - low >= inside) & (high - final >= inside)
     is_outside = (low - final >= outside) | (final - high >= outside)
@@ -128,8 +128,8 @@ def settled(
     levels: Array,
 ) -> Array:
     """Return the share of futures that have a verdict after each number of blocks; the same for the inverse ratio."""
-    final, se, known = _futures(mean, sd, blocks, df, ns)
-    bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
+    final, se, final_df = _futures(mean, sd, blocks, df, ns)
+    bound = [-special.stdtrit(final_df, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
     distance, end = np.abs(final), log_margin(margin)
     different = (distance >= bound[0] * se) & (levels[:, 0] > 0)
     inside = (end - distance >= bound[1] * se) & (levels[:, 1] > 0)
@@ -142,7 +142,7 @@ def share_beyond(
     blocks: int,
     df: float,
     bound: float,
-    after: int,
+    blocks_in_all: int,
     level: float,
 ) -> float:
     """Return the share of futures whose log-ratio is certain to lie above a bound after so many blocks in all.
@@ -151,8 +151,8 @@ def share_beyond(
     """
     if level <= 0:
         return 0.0
-    final, se, known = _futures(mean, sd, blocks, df, np.array([after]))
-    return float((final - bound >= -special.stdtrit(known, level) * se).mean())
+    final, se, final_df = _futures(mean, sd, blocks, df, np.array([blocks_in_all]))
+    return float((final - bound >= -special.stdtrit(final_df, level) * se).mean())
 
 
 def _futures(
@@ -162,10 +162,12 @@ def _futures(
     spread, ratio, drift, wiggle = (draw[:, None] for draw in _draws(df))
     sigma = sd * spread
     truth = mean + sigma * ratio / math.sqrt(blocks)
-    more = (ns - blocks)[None, :].astype(float)
-    future = truth + sigma * drift / np.sqrt(more)
-    final = (blocks * mean + more * future) / ns
-    chi = np.maximum(more - 1 + wiggle * np.sqrt(2 * np.maximum(more - 1, 0)), 0.0)
-    square = df * sd**2 + sigma**2 * chi + blocks * more / ns * (future - mean) ** 2
-    se = np.sqrt(square / (df + more) / ns)
-    return final, se, np.maximum(more[0] + df, 1.0)
+    further_blocks = (ns - blocks)[None, :].astype(float)
+    future = truth + sigma * drift / np.sqrt(further_blocks)
+    final = (blocks * mean + further_blocks * future) / ns
+    chi = np.maximum(
+        further_blocks - 1 + wiggle * np.sqrt(2 * np.maximum(further_blocks - 1, 0)), 0.0
+    )
+    square = df * sd**2 + sigma**2 * chi + blocks * further_blocks / ns * (future - mean) ** 2
+    se = np.sqrt(square / (df + further_blocks) / ns)
+    return final, se, np.maximum(further_blocks[0] + df, 1.0)

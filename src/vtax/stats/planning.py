@@ -33,13 +33,13 @@ def detectable_distance(
 
 
 def blocks_needed(
-    sd_log: float, distance: float, probability: float, power: float, most: int
+    sd_log: float, distance: float, probability: float, power: float, max_blocks: int
 ) -> int | None:
-    """Return the fewest blocks, at least those of a verdict, that settle a distance of log-ratios; None above `most`.
+    """Return the fewest blocks, at least those of a verdict, that settle a distance of log-ratios; None above `max_blocks`.
 
     The others are as of `detectable_distance`.
     """
-    for blocks in range(MINIMUM_BLOCKS, most + 1):
+    for blocks in range(MINIMUM_BLOCKS, max_blocks + 1):
         if detectable_distance(sd_log, blocks, probability, power) <= distance:
             return blocks
     return None
@@ -90,8 +90,13 @@ def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components])
         return Components(1.0, variance / 2, 0.0, 0.0, blocks, 1.0, 1.0, (), None)
     total = a.trial_means + b.trial_means
     explained = a.trial_means / a.trials + b.trial_means / b.trials
-    trials, left = total / explained if explained else 1.0, max(variance - explained, 0.0)
-    return Components(1.0, left / 2, total / 2, 0.0, blocks, trials, 1.0, (), total / 2)
+    trials, residual_variance = (
+        total / explained if explained else 1.0,
+        max(variance - explained, 0.0),
+    )
+    return Components(
+        1.0, residual_variance / 2, total / 2, 0.0, blocks, trials, 1.0, (), total / 2
+    )
 
 
 def _check(sd_log: float, blocks: int) -> None:

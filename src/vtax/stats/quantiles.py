@@ -28,7 +28,7 @@ def quantile_interval(
     """
     check_confidence(confidence)
     array, block = as_array(values), np.asarray(blocks)
-    ordered, n = np.sort(array), array.size
+    sorted_values, n = np.sort(array), array.size
     estimate = float(np.quantile(array, probability, method="median_unbiased"))
     share = worth((array <= estimate).astype(np.float64), block, probability, confidence) / n
     tail = (1 - confidence) / 2
@@ -36,8 +36,8 @@ def quantile_interval(
     at_most = _at_most(counts * share, n * share, probability)
     below = np.flatnonzero(at_most <= tail)
     above = np.flatnonzero(1 - at_most <= tail)
-    low = float(ordered[below[-1]]) if below.size else -math.inf
-    high = float(ordered[above[0]]) if above.size else math.inf
+    low = float(sorted_values[below[-1]]) if below.size else -math.inf
+    high = float(sorted_values[above[0]]) if above.size else math.inf
     return Interval(estimate, low, high, confidence)
 
 

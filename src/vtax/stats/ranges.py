@@ -154,30 +154,30 @@ def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
 
 
 def range_verdict(
-    rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int
+    rule: Rule, answer: Tested, is_inside: bool, alpha: float, family: int
 ) -> Verdict:
     """Return the verdict that a comparison amounts to, as far as it is warranted (`withholding`).
 
     The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
     against 1 as every other ratio. A range that holds 1 says that something is absent.
     """
-    low, high = tested.claimed.logs
-    ratio, contrast = tested.ratio, tested.claimed.contrast
+    low, high = answer.claimed.logs
+    ratio, contrast = answer.ratio, answer.claimed.contrast
     margin, bound = rule.margin, 0.0
     kind: Kind = "equivalent"
     if is_inside and math.isfinite(low) and math.isfinite(high):
         bound, margin = (low + high) / 2, margin_between(low, high)
     else:
-        is_above = math.isfinite(low) if is_inside else tested.is_above
+        is_above = math.isfinite(low) if is_inside else answer.is_above
         bound = low if is_above == is_inside else high
         kind = "faster" if is_above == (contrast.better == "higher") else "slower"
-    p = tested.p_inside if is_inside else tested.p_outside
+    p = answer.p_inside if is_inside else answer.p_outside
     verdict = Verdict(
         kind, margin, alpha / 2 if kind == "equivalent" else alpha, family, p, p, 0, ()
     )
-    if tested.claimed.is_withheld:
+    if answer.claimed.is_withheld:
         verdict = for_clock(verdict)
-    moved = replace(
+    moved_ratio = replace(
         ratio,
         mean_log=ratio.mean_log - bound,
         estimate=exp(ratio.mean_log - bound),
@@ -186,9 +186,9 @@ def range_verdict(
         p_value=p,
     )
     verdict = for_work(verdict, contrast)
-    verdict = for_resolution(verdict, moved, contrast.resolution)
-    if tested.claimed.apart:
+    verdict = for_resolution(verdict, moved_ratio, contrast.resolution)
+    if answer.claimed.apart:
         return for_failures(verdict, contrast)
     at_bound = replace(contrast, logs=contrast.logs - bound)
     once = rule.of_findings
-    return warranted(verdict, moved, at_bound, once, is_absence=is_inside and low < 0 < high)
+    return warranted(verdict, moved_ratio, at_bound, once, is_absence=is_inside and low < 0 < high)

@@ -277,8 +277,10 @@ def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Ar
     """Return the logarithms of both sides over the blocks that both have."""
     a, b = as_array(treatment.means), as_array(baseline.means)
     if not np.array_equal(treatment.blocks, baseline.blocks):
-        _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
-        a, b = a[left], b[right]
+        _, left_places, right = np.intersect1d(
+            treatment.blocks, baseline.blocks, return_indices=True
+        )
+        a, b = a[left_places], b[right]
     a_logs, b_logs = positive_logs(a, "values"), positive_logs(b, "values")
     is_known = ~np.isnan(a_logs + b_logs)
     return a_logs[is_known], b_logs[is_known]
@@ -300,11 +302,11 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, Note("equal-ratios"))
-    half = t_quantile((1 + confidence) / 2, n - 1) * se
+    half_width = t_quantile((1 + confidence) / 2, n - 1) * se
     return Ratio(
         estimate=exp(mean),
-        low=exp(mean - half),
-        high=exp(mean + half),
+        low=exp(mean - half_width),
+        high=exp(mean + half_width),
         confidence=confidence,
         n_blocks=n,
         mean_log=mean,
@@ -338,7 +340,7 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
     t = t_quantile((1 + level) / 2, df)
     below = max(t, unskewed_t(t, skewness, ratio.n_blocks))
     above = max(t, -unskewed_t(-t, skewness, ratio.n_blocks))
-    moved = replace(
+    widened_ratio = replace(
         ratio,
         low=exp(ratio.mean_log - below * se),
         high=exp(ratio.mean_log + above * se),
@@ -346,7 +348,10 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
         df=df,
         skewness=skewness,
     )
-    return replace(moved, p_value=min(1.0, 2 * min(1.0, p_above(moved, 0.0), p_below(moved, 0.0))))
+    return replace(
+        widened_ratio,
+        p_value=min(1.0, 2 * min(1.0, p_above(widened_ratio, 0.0), p_below(widened_ratio, 0.0))),
+    )
 
 
 def p_above(ratio: Ratio, point: float) -> float:

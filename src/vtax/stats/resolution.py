@@ -123,8 +123,8 @@ def is_shared(step: float, cells: Sequence[Array]) -> bool:
         if times.size < MIN_FOR_TIMER or ticks >= (_MOST_TICKS + 1) * (1 - _OFF_TICK):
             continue
         fewest = math.ceil(ticks / (1 + _OFF_TICK))
-        most = math.floor(ticks / (1 - _OFF_TICK))
-        steps, counts, off = _fitted(times, np.arange(float(fewest), most + 1))
+        most_ticks = math.floor(ticks / (1 - _OFF_TICK))
+        steps, counts, off = _fitted(times, np.arange(float(fewest), most_ticks + 1))
         agree.append(bool(((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)).any()))
     return 2 * sum(agree) >= len(agree)
 
@@ -178,7 +178,7 @@ def resolutions_of(
 
 def _printed(figures: Figures) -> Resolution:
     """Return the resolution of what a tool prints: a last digit that is zero may be left out in some trials."""
-    known = figures.values != 0
-    if not known.any():
+    is_known = figures.values != 0
+    if not is_known.any():
         return EXACT
-    return Resolution(float(np.median(figures.steps[known] / np.abs(figures.values[known]))))
+    return Resolution(float(np.median(figures.steps[is_known] / np.abs(figures.values[is_known]))))

@@ -193,8 +193,8 @@ class Rule(ABC):
         """Return the rule of one contrast, of which logs has one per block of its sides, NaN where it has none."""
         import numpy as np
 
-        present = np.flatnonzero(~np.isnan(logs))
-        return self.of_blocks(present.size, int(present[-1]) if present.size else -1)
+        positions = np.flatnonzero(~np.isnan(logs))
+        return self.of_blocks(positions.size, int(positions[-1]) if positions.size else -1)
 
     def of_blocks(self, count: int, last: int) -> Rule:
         """Return the rule of one contrast, by the count of its blocks and the number of the last of them.
@@ -302,8 +302,8 @@ class OpenRule(_Counted):
 
     def after(self, look: Look) -> Decision:
         """Return the decision by the number of blocks; and by figures, once all contrasts are settled."""
-        counted = self.counted(look.blocks)
-        return counted if counted.stop else look.without_settled(counted)
+        blocks_counted = self.counted(look.blocks)
+        return blocks_counted if blocks_counted.stop else look.without_settled(blocks_counted)
 
     def interval_confidence(self, blocks: int) -> float:
         """Return that of a repeated interval (Jennison & Turnbull 1984); of EARLY_BLOCKS, the plain one."""
@@ -425,10 +425,10 @@ class VerdictRule(_Adaptive):
         from vtax.stats.sequential import Looks
 
         first = max(self.min_blocks, MINIMUM_BLOCKS)
-        last, ended = max(self.max_blocks, first), self.ended
+        last_look, ended = max(self.max_blocks, first), self.ended
         if ended is None or ended < MINIMUM_BLOCKS:
-            return Looks(first, last)
-        return Looks(min(first, ended), max(last, ended), ended)
+            return Looks(first, last_look)
+        return Looks(min(first, ended), max(last_look, ended), ended)
 
     @property
     def going_on(self) -> Rule:
@@ -523,9 +523,9 @@ def rule_of(design: Mapping[str, Any], because: str = "") -> Rule:
 
     because: why a finished run ended, the reason of its last `Decision`.
     """
-    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
-    given = {name: design[name] for name in known if design.get(name) is not None}
-    rule = rule_class(design)(**given, budget_s=design.get("budget"))
+    keys = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
+    parameters = {name: design[name] for name in keys if design.get(name) is not None}
+    rule = rule_class(design)(**parameters, budget_s=design.get("budget"))
     if isinstance(because, Note) and because.code == OVER:
         return rule.ended_after(because.data["count"])
     return rule

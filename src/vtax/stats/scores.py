@@ -52,8 +52,8 @@ class Effects:
         error = self.widening * float(
             np.linalg.norm(np.einsum("urp,r,p->u", self.errors, weights, side))
         )
-        half = t_quantile((1 + confidence) / 2, self.df) * error
-        return Interval(estimate, estimate - half, estimate + half, confidence)
+        half_width = t_quantile((1 + confidence) / 2, self.df) * error
+        return Interval(estimate, estimate - half_width, estimate + half_width, confidence)
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def effects_of(items: Sequence[Item], resources: int) -> Effects:
     means, errors = np.zeros((resources, platforms)), np.zeros((units, resources, platforms))
     counts = [int(item.complete.sum()) for item in items]
     for item, count in zip(items, counts, strict=True):
-        present = item.values[:, item.complete]
-        mean = present.mean(axis=1)
+        complete_values = item.values[:, item.complete]
+        mean = complete_values.mean(axis=1)
         means[item.resource] += item.share * mean
         if count >= FEWEST_UNITS:
-            part = (present - mean[:, None]) / math.sqrt(count * (count - 1))
+            part = (complete_values - mean[:, None]) / math.sqrt(count * (count - 1))
             errors[item.complete, item.resource] += item.share * part.T
     return Effects(means, errors, min(counts) - 1)
 
@@ -103,8 +103,8 @@ def allow_for_order(
     complete = np.logical_and.reduce([item.complete for item in items])
     first = int(np.argmax(effects.score(weights)))
     total = sum(weights[item.resource] * item.share * item.values[:, complete] for item in items)
-    others = np.delete(np.asarray(total) - total[first], first, axis=0)
-    correlation = max(dependence(list(others)), default=0.0)
+    differences = np.delete(np.asarray(total) - total[first], first, axis=0)
+    correlation = max(dependence(list(differences)), default=0.0)
     if correlation <= 0:
         return effects, 0.0
     widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), correlation)
@@ -137,18 +137,20 @@ def crossings(means: Array, weights: Array) -> list[Crossing]:
     for resource in np.flatnonzero(
         weights < weights.sum()
     ).tolist():  # alone, a weight changes nothing
-        rest = (weights @ leads) - weights[resource] * leads[resource]
+        rest_of_lead = (weights @ leads) - weights[resource] * leads[resource]
         nearest: dict[bool, Crossing] = {}
         for platform in range(means.shape[1]):
             slope = leads[resource, platform]
             if platform == first or abs(slope) < 1e-12:
                 continue
-            at = float(-rest[platform] / slope)
+            at = float(-rest_of_lead[platform] / slope)
             above = slope < 0
             if at < 0 or (at < weights[resource]) == above:
                 continue
-            best = nearest.get(above)
-            if best is None or abs(at - weights[resource]) < abs(best.weight - weights[resource]):
+            nearest_crossing = nearest.get(above)
+            if nearest_crossing is None or abs(at - weights[resource]) < abs(
+                nearest_crossing.weight - weights[resource]
+            ):
                 nearest[above] = Crossing(resource, platform, at, above)
         nearest_crossings += nearest.values()
     return nearest_crossings

@@ -127,11 +127,11 @@ def sequential_verdicts(
     """
     if not contrasts:
         return ()
-    present = [values[~np.isnan(values)] for values in contrasts]
+    known_values = [values[~np.isnan(values)] for values in contrasts]
     final = max(look.final for look in looks)
-    longest = min(final, max(values.size for values in present))
+    longest = min(final, max(values.size for values in known_values))
     logs = np.full((1, len(contrasts), max(longest, min(look.first for look in looks))), np.nan)
-    for row, values in enumerate(present):
+    for row, values in enumerate(known_values):
         logs[0, row, : min(values.size, longest)] = values[:longest]
     codes, _ = decide_studies(logs, margin, alpha, looks)
     return tuple(DIRECTIONS[code] for code in codes[0])
@@ -201,22 +201,22 @@ def _step_down(t: Array, one_sided: float, looks: Sequence[Looks]) -> npt.NDArra
     """
     first = min(look.first for look in looks)
     blocks = np.arange(first, first + t.shape[-1])
-    decided = np.full(t.shape[:-1], NEVER, dtype=np.int64)
+    blocks_decided = np.full(t.shape[:-1], NEVER, dtype=np.int64)
     todo = np.arange(t.shape[0])  # studies whose level has changed
     while todo.size:
-        remaining = (decided[todo] == NEVER).sum(axis=1)
+        remaining = (blocks_decided[todo] == NEVER).sum(axis=1)
         changed = [todo[:0]]
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
             bounds = np.full(t.shape[1:], np.inf)
             for row, look in zip(bounds, looks, strict=True):
                 start = look.first - first
-                own = _t_bounds(one_sided / _at_least(int(r)), look)[: t.shape[-1] - start]
-                row[start:][: own.size] = own
+                study_bounds = _t_bounds(one_sided / _at_least(int(r)), look)[: t.shape[-1] - start]
+                row[start:][: study_bounds.size] = study_bounds
             crossed = t[studies] >= bounds
-            when = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)
-            new = (decided[studies] == NEVER) & (when != NEVER)
-            decided[studies] = np.where(new, when, decided[studies])
-            changed.append(studies[new.any(axis=1)])
+            blocks_crossed = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)
+            is_new = (blocks_decided[studies] == NEVER) & (blocks_crossed != NEVER)
+            blocks_decided[studies] = np.where(is_new, blocks_crossed, blocks_decided[studies])
+            changed.append(studies[is_new.any(axis=1)])
         todo = np.concatenate(changed)
-    return decided
+    return blocks_decided

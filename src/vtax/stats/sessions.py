@@ -156,10 +156,10 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence =
     Raises StatsError when no block is left.
     """
     array, labels = as_array(logs, "log-ratios"), np.asarray(sessions, dtype=np.int64)
-    present = ~np.isnan(array)
+    is_known = ~np.isnan(array)
     level = _level_of(confidence)
-    base = ratio_of_logs(array, level(int(present.sum())))
-    nested = nested_mean(array[present], labels[present])
+    base = ratio_of_logs(array, level(int(is_known.sum())))
+    nested = nested_mean(array[is_known], labels[is_known])
     if nested.sessions == 1:
         return base
     warnings = [text for text in base.warnings if getattr(text, "code", "") != "one-block"]
@@ -191,19 +191,19 @@ def unpaired_over_sessions(
     sides = []
     for logs, sessions in (treatment, baseline):
         array, labels = as_array(logs, "logarithms"), np.asarray(sessions, dtype=np.int64)
-        present = ~np.isnan(array)
+        is_known = ~np.isnan(array)
         ratio_of_logs(array, confidence)  # raises StatsError for a side without a mean
-        sides.append(nested_mean(array[present], labels[present]))
+        sides.append(nested_mean(array[is_known], labels[is_known]))
         if sides[-1].sessions == 1:
             return None
     a, b = sides
     top = (a.levels[0], b.levels[0])
     levels = [_welch(*top)]
-    others = {level.unit: level for level in b.levels}
+    levels_of_b = {level.unit: level for level in b.levels}
     for level in a.levels:
-        if level.unit in others and (level, others[level.unit]) != top:
-            levels.append(_welch(level, others[level.unit]))
-    joint = Nested(
+        if level.unit in levels_of_b and (level, levels_of_b[level.unit]) != top:
+            levels.append(_welch(level, levels_of_b[level.unit]))
+    joint_nested = Nested(
         a.mean - b.mean,
         min(a.blocks, b.blocks),
         min(a.sessions, b.sessions),
@@ -216,7 +216,7 @@ def unpaired_over_sessions(
         low=0.0,
         high=math.inf,
         confidence=confidence,
-        n_blocks=joint.blocks,
+        n_blocks=joint_nested.blocks,
         mean_log=0.0,
         se_log=0.0,
         df=0.0,
@@ -224,7 +224,7 @@ def unpaired_over_sessions(
         outliers=(),
         warnings=(),
     )
-    return _ratio_of(empty, joint, _level_of(confidence))
+    return _ratio_of(empty, joint_nested, _level_of(confidence))
 
 
 def _welch(a: Scatter, b: Scatter) -> Scatter:
@@ -246,8 +246,8 @@ def _halves(levels: tuple[Scatter, ...], level_of: Callable[[int], float]) -> li
     """Return half the width of the interval at each level: the widest of its own and of those below."""
     halves: list[float] = []
     for level in reversed(levels):
-        own = t_quantile((1 + level_of(level.count)) / 2, level.df) * level.se
-        halves.insert(0, max([own, *halves[:1]]))
+        own_half_width = t_quantile((1 + level_of(level.count)) / 2, level.df) * level.se
+        halves.insert(0, max([own_half_width, *halves[:1]]))
     return halves
 
 
@@ -263,10 +263,12 @@ def _ratio_of(base: Ratio, nested: Nested, level_of: Callable[[int], float]) -> 
     reach = max(halves[0], t * math.sqrt(nested.next_variance + top.se**2))
     total = sum(level.sd**2 for level in nested.levels)
     nesting = []
-    for level, half in zip(nested.levels, halves, strict=True):
+    for level, half_width in zip(nested.levels, halves, strict=True):
         share = level.sd**2 / total if total else 0.0
         numbers = (level.count, level.sd, share, level.se, level.df)
-        nesting.append(Nesting(level.unit, *numbers, exp(mean - half), exp(mean + half)))
+        nesting.append(
+            Nesting(level.unit, *numbers, exp(mean - half_width), exp(mean + half_width))
+        )
     ratio = replace(
         base,
         estimate=exp(mean),

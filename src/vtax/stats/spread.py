@@ -32,10 +32,10 @@ def spread_of_guests(first: Array, second: Array) -> Array:
     the time between them too, and of trials of one guest. Where guests do not differ, trials of two blocks and of one
     are exchangeable, so the values are symmetric. Raises StatsError as `spread_over_blocks`.
     """
-    own = (first - second)[
+    within_guests = (first - second)[
         : first.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD : BLOCKS_OF_A_SPREAD
     ]
-    return _log_sizes(_differences(first), first) - _log_sizes(own, first)
+    return _log_sizes(_differences(first), first) - _log_sizes(within_guests, first)
 
 
 def spread_of_pairing(of: Array, to: Array) -> Array:

@@ -63,22 +63,22 @@ def _judged(
     """Return the decision by what every contrast shows."""
     if not contrasts:
         return Decision(True, False, Note("nothing-to-compare"), (), (Note("no-data"),))
-    judged = _judgeable(contrasts)
+    judgeable = _judgeable(contrasts)
     if missed_by is not None:
-        missed = missed_by(judged)
+        misses = missed_by(judgeable)
     elif rule.looks is None:
-        missed = dict.fromkeys(_imprecise(rule, judged), True)
+        misses = dict.fromkeys(_imprecise(rule, judgeable), True)
     else:
-        missed = dict.fromkeys(_undecided(rule, rule.looks, judged, families or {}), True)
+        misses = dict.fromkeys(_undecided(rule, rule.looks, judgeable, families or {}), True)
     left_out: dict[str, list[str]] = {"refused": [], "lost": [], "withheld": []}
-    refused = [name for name in contrasts if name not in judged]
+    refused = [name for name in contrasts if name not in judgeable]
     if rule.leaves_early and (blocks < MINIMUM_BLOCKS or not rule.leaves_settled):
-        kept = tuple(name for name in contrasts if name in missed or name in refused)
-        return _towards(rule, tuple(contrasts), kept, left_out, blocks)
+        names_left = tuple(name for name in contrasts if name in misses or name in refused)
+        return _towards(rule, tuple(contrasts), names_left, left_out, blocks)
     left_out["refused"] += refused
     open_ = []
-    for name, may_help in missed.items():
-        if _is_lost(judged[name]):
+    for name, may_help in misses.items():
+        if _is_lost(judgeable[name]):
             left_out["lost"].append(name)
         elif not may_help:
             left_out["withheld"].append(name)
@@ -99,7 +99,7 @@ def _is_lost(logs: Array) -> bool:
 def _towards(
     rule: Rule,
     contrasts: tuple[str, ...],
-    missed: tuple[str, ...],
+    misses: tuple[str, ...],
     left_out: Mapping[str, Sequence[str]],
     blocks: int,
 ) -> Decision:
@@ -107,28 +107,28 @@ def _towards(
 
     rule: of the run.
     contrasts: names of all.
-    missed: those that miss the target, and that further blocks may help.
+    misses: those that miss the target, and that further blocks may help.
     left_out: reason -> contrasts that further blocks would not help.
     blocks: number of whole blocks.
     """
     total = len(contrasts)
-    what = rule.target
+    target = rule.target
     excluded = set(chain.from_iterable(left_out.values()))
-    if not (missed or excluded):
-        return Decision(True, True, Note("all-have", count=total, what=what, blocks=blocks))
+    if not (misses or excluded):
+        return Decision(True, True, Note("all-have", count=total, what=target, blocks=blocks))
     unjudged = together(
-        [_some(why, len(names), total, last=MAX_LOST) for why, names in left_out.items() if names]
+        [_some(code, len(names), total, last=MAX_LOST) for code, names in left_out.items() if names]
     )
-    if not missed:
+    if not misses:
         refused = tuple(name for name in contrasts if name in excluded)
         return Decision(True, False, unjudged, refused, (unjudged,))
-    still = _some("misses", len(missed), total, what=what, blocks=blocks)
-    others = [unjudged] if unjudged else []
+    still = _some("misses", len(misses), total, what=target, blocks=blocks)
+    further_notes = [unjudged] if unjudged else []
     if blocks < rule.most_blocks:
-        return Decision(False, False, together([still, *others]), missed)
-    short = tuple(name for name in contrasts if name in excluded.union(missed))
-    reason = together([Note("most-allowed", what=still), *others])
-    return Decision(True, False, reason, short, (still, *others))
+        return Decision(False, False, together([still, *further_notes]), misses)
+    short = tuple(name for name in contrasts if name in excluded.union(misses))
+    reason = together([Note("most-allowed", what=still), *further_notes])
+    return Decision(True, False, reason, short, (still, *further_notes))
 
 
 def _some(code: str, number: int, total: int, **data: Any) -> Note:
@@ -182,8 +182,8 @@ def half_width(rule: Rule, logs: Array) -> float:
     """Return the relative half-width of a contrast's interval; infinite where it has none."""
     if np.isnan(logs).all():
         return math.inf
-    present, _ = without_missing(logs)
-    ratio = ratio_of_logs(present, rule.interval_confidence(present.size))
+    known_logs, _ = without_missing(logs)
+    ratio = ratio_of_logs(known_logs, rule.interval_confidence(known_logs.size))
     return ratio.half_width if math.isfinite(ratio.high) else math.inf
 
 

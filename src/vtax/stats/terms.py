@@ -55,8 +55,12 @@ class StatsError(ValueError):
     @property
     def note(self) -> Note:
         """The sentence with its code and data; one that has no code of its own is `no-answer`."""
-        given = self.args[0] if self.args else ""
-        return given if isinstance(given, Note) else Note("no-answer", text=str(given))
+        code_or_text = self.args[0] if self.args else ""
+        return (
+            code_or_text
+            if isinstance(code_or_text, Note)
+            else Note("no-answer", text=str(code_or_text))
+        )
 
 
 def has_words(role: str) -> bool:

@@ -33,8 +33,8 @@ def theil_sen(x: Array, y: Array, confidence: float) -> Slope:
     Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968, equation 2.6, for ties as well.
     x must hold two different numbers.
     """
-    later, earlier = np.nonzero(np.greater.outer(x, x))
-    slopes = np.sort((y[later] - y[earlier]) / (x[later] - x[earlier]))
+    later_places, earlier_places = np.nonzero(np.greater.outer(x, x))
+    slopes = np.sort((y[later_places] - y[earlier_places]) / (x[later_places] - x[earlier_places]))
     n = y.size
     variance = (
         n * (n - 1) * (2 * n + 5)

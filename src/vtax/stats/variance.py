@@ -64,11 +64,11 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     """
     all_values = as_array(values)
     array, warnings = without_missing(all_values)
-    present = ~np.isnan(all_values)
-    block = np.unique(np.asarray(blocks)[present], return_inverse=True)[1]
+    is_known = ~np.isnan(all_values)
+    block = np.unique(np.asarray(blocks)[is_known], return_inverse=True)[1]
     inner = np.arange(array.size)
     if trials is not None:
-        inner = np.unique(np.asarray(trials)[present], return_inverse=True)[1]
+        inner = np.unique(np.asarray(trials)[is_known], return_inverse=True)[1]
     if block.size != array.size or inner.size != array.size:
         raise StatsError("blocks and trials must have one label for each value")
     mean = float(array.mean())
@@ -86,9 +86,17 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     a, b, c = (variance / mean / mean for variance in variances)
     if not math.isfinite(a + b + c):
         raise StatsError(Note("tiny-mean-no-noise"))
-    repeated = None if math.isnan(of_trials) else of_trials / mean / mean
+    relative_variance_of_trials = None if math.isnan(of_trials) else of_trials / mean / mean
     return Components(
-        mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes), repeated
+        mean,
+        a,
+        b,
+        c,
+        block_means.size,
+        per_block,
+        samples,
+        (*warnings, *notes),
+        relative_variance_of_trials,
     )
 
 

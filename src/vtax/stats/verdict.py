@@ -82,10 +82,10 @@ class Verdict:
             return self.kind
         if self.blocks_needed is None:
             return "undecided"
-        more = f"{self.blocks_needed} more block{'s' if self.blocks_needed != 1 else ''}"
+        blocks_text = f"{self.blocks_needed} more block{'s' if self.blocks_needed != 1 else ''}"
         if self.blocks_needed_low in (None, self.blocks_needed):
-            return f"undecided (about {more})"
-        return f"undecided (about {self.blocks_needed_low} to {more})"
+            return f"undecided (about {blocks_text})"
+        return f"undecided (about {self.blocks_needed_low} to {blocks_text})"
 
 
 def worded(verdict: Verdict | None, role: str) -> Verdict | None:
@@ -130,8 +130,8 @@ def judge_family(
         equivalent.append(valid(p_equivalence(ratio, margin), ratio))
     ps = zip(holm(different).tolist(), holm(equivalent).tolist(), strict=True)
     verdicts = []
-    each = zip(ratios, margins, better, ps, strict=True)
-    for ratio, margin, direction, (p_difference, p_equivalent) in each:
+    tests_of_ratios = zip(ratios, margins, better, ps, strict=True)
+    for ratio, margin, direction, (p_difference, p_equivalent) in tests_of_ratios:
         family = (alpha, len(ratios), p_difference, p_equivalent)
         verdicts.append(verdict_of(ratio, margin, direction, *family))
     return tuple(verdicts)
@@ -170,8 +170,10 @@ def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
     """Return the verdict with the blocks it still needs: none when it is settled."""
     if verdict.is_settled:
         return replace(verdict, blocks_needed=0, blocks_needed_low=0)
-    further = further_blocks(ratio, verdict.margin, levels)
-    return replace(verdict, blocks_needed=further.high, blocks_needed_low=further.low)
+    further_outlook = further_blocks(ratio, verdict.margin, levels)
+    return replace(
+        verdict, blocks_needed=further_outlook.high, blocks_needed_low=further_outlook.low
+    )
 
 
 def p_equivalence(ratio: Ratio, margin: float) -> float:
@@ -211,8 +213,10 @@ def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
     if ratio.n_blocks < 2 or ratio.n_sessions > 1:
         return Outlook(None, None)
     if ratio.se_log == 0.0:
-        missing = MINIMUM_BLOCKS - ratio.n_blocks
-        return Outlook(missing, missing) if missing > 0 else Outlook(None, None)
+        missing_blocks = MINIMUM_BLOCKS - ratio.n_blocks
+        return (
+            Outlook(missing_blocks, missing_blocks) if missing_blocks > 0 else Outlook(None, None)
+        )
     sd = ratio.se_log * math.sqrt(ratio.n_blocks)
     return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels, MINIMUM_BLOCKS)
 

@@ -44,18 +44,20 @@ def warranted(
     if note is not None or ratio.n_sessions > 1 or ratio.n_blocks < 2:
         return verdict if note is None else _withheld(verdict, note)
     if is_absence or verdict.kind == "equivalent":
-        guarded = _correlated(ratio, contrast, GUARDED)
-        if not _stands(verdict, guarded.ratio, rule):
+        guarded_contrast = _correlated(ratio, contrast, GUARDED)
+        if not _stands(verdict, guarded_contrast.ratio, rule):
             return _withheld(
                 verdict,
-                Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)),
+                Note(
+                    "withheld-likely-dependent", correlation=round(guarded_contrast.correlation, 2)
+                ),
             )
     if ratio.n_blocks < SHOWS_DEPENDENCE:
         return verdict
-    warned = _correlated(ratio, contrast, WARNED)
-    if _stands(verdict, warned.ratio, rule):
+    warned_contrast = _correlated(ratio, contrast, WARNED)
+    if _stands(verdict, warned_contrast.ratio, rule):
         return verdict
-    note = Note("assumes-independence", correlation=round(warned.correlation, 2))
+    note = Note("assumes-independence", correlation=round(warned_contrast.correlation, 2))
     return replace(verdict, warnings=(*verdict.warnings, note))
 
 

@@ -88,27 +88,29 @@ def annotate(
         if not rows:
             raise BadInput("the run was removed meanwhile", hint="vtax list shows the runs")
         (row,) = rows
-        before = Annotations.read(row.tags, row.notes)
-        after = change(before)
-        if len(after.tags) > max(MAX_TAGS, len(before.tags)):
-            checked_tags(after.tags)
-        if len(after.notes) > max(MAX_NOTES, len(before.notes)):
+        old = Annotations.read(row.tags, row.notes)
+        new = change(old)
+        if len(new.tags) > max(MAX_TAGS, len(old.tags)):
+            checked_tags(new.tags)
+        if len(new.notes) > max(MAX_NOTES, len(old.notes)):
             raise BadInput(
                 f"a run has at most {MAX_NOTES} notes",
                 hint="vtax note RUN --remove NUMBER removes one",
             )
-        values = {"tags": list(after.tags), "notes": list(after.notes)}
+        values = {"tags": list(new.tags), "notes": list(new.notes)}
         connection.execute(update(run).where(run.c.id == run_id).values(values))
-    return after
+    return new
 
 
 def without_notes(notes: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
     """Return the notes but some, by their numbers from 1. Raises BadInput for a number that is not there."""
-    removed = set(numbers)
-    for number in sorted(removed):
+    numbers_removed = set(numbers)
+    for number in sorted(numbers_removed):
         if not 0 < number <= len(notes):
             count = len(notes) or "none"
             raise BadInput(
                 f"the run has no note {number}: it has {count}", hint="vtax note RUN lists them"
             )
-    return tuple(note for number, note in enumerate(notes, start=1) if number not in removed)
+    return tuple(
+        note for number, note in enumerate(notes, start=1) if number not in numbers_removed
+    )

@@ -152,22 +152,22 @@ class Anonymizer:
     def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows with replacements, and without facts that are not public."""
         for table, row in rows:
-            fixed, new = self._fixed(table, row), {}
+            fixed, changes = self._fixed(table, row), {}
             for column, value in row.items():
-                public = value
+                public_value = value
                 if isinstance(value, Mapping) and column in _PUBLIC:
-                    public = _PUBLIC[column](value)
-                new[column] = value if column in fixed else self._without(public)
+                    public_value = _PUBLIC[column](value)
+                changes[column] = value if column in fixed else self._without(public_value)
                 longest = self._lengths.get((table, column))
-                if longest and isinstance(new[column], str):
-                    new[column] = new[column][:longest]
-            yield table, new
+                if longest and isinstance(changes[column], str):
+                    changes[column] = changes[column][:longest]
+            yield table, changes
 
     def _fixed(self, table: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         fixed = _FIXED.get(table, ())
         if self._programs and row.get("benchmark") in self._programs:
-            own = _OF_PROGRAMS.get(table, ())
-            return tuple(column for column in fixed if column not in own)
+            column_names = _OF_PROGRAMS.get(table, ())
+            return tuple(column for column in fixed if column not in column_names)
         return fixed
 
     def _look(self, key: str, value: Any) -> None:
@@ -225,31 +225,31 @@ class Anonymizer:
 
     def _text(self, text: str) -> str:
         if len(text) > _SHORT:
-            new, kinds = self._anonymize(text)
+            anonymous_text, kinds = self._anonymize(text)
         else:
             if text not in self._cached:
                 if len(self._cached) >= _MOST_CACHED:
                     self._cached.clear()
                 self._cached[text] = self._anonymize(text)
-            new, kinds = self._cached[text]
+            anonymous_text, kinds = self._cached[text]
         for kind in kinds:
             self._replaced[kind].times += 1
-        return new
+        return anonymous_text
 
     def _anonymize(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text with replacements, and the kind of each."""
         parts, kinds, end = list[str](), list[str](), 0
 
-        def replace(start: int, until: int, kind: str, value: str) -> None:
+        def replace(start: int, stop: int, kind: str, value: str) -> None:
             nonlocal end
             parts.append(text[end:start])
-            parts.append(self._new(kind, value, text[start:until]))
+            parts.append(self._new(kind, value, text[start:stop]))
             kinds.append(kind)
-            end = until
+            end = stop
 
-        def replace_known(until: int) -> None:
+        def replace_known(stop: int) -> None:
             low = end
-            for name in self._known.find(text[low:until]):
+            for name in self._known.find(text[low:stop]):
                 replace(low + name.start, low + name.end, name.kind, name.value)
 
         for identifier in identifiers(text):
@@ -260,43 +260,43 @@ class Anonymizer:
         replace_known(len(text))
         return "".join((*parts, text[end:])), tuple(kinds)
 
-    def _new(self, kind: str, value: str, spelled: str) -> str:
-        """Return the replacement of a value, spelled as it was."""
-        replaced = self._replaced.setdefault(kind, Replaced(kind))
+    def _new(self, kind: str, value: str, original: str) -> str:
+        """Return the replacement of a value, in the spelling of the original."""
+        count_of_kind = self._replaced.setdefault(kind, Replaced(kind))
         key = (kind, value if kind in (IPV4, IPV6) else squeezed(value))
         if key not in self._numbers:
-            replaced.values += 1
-            self._numbers[key] = replaced.values
-        return self._replacement(kind, self._numbers[key], spelled)
+            count_of_kind.values += 1
+            self._numbers[key] = count_of_kind.values
+        return self._replacement(kind, self._numbers[key], original)
 
-    def _replacement(self, kind: str, number: int, spelled: str) -> str:
+    def _replacement(self, kind: str, number: int, original: str) -> str:
         if kind == IPV4:
-            return _spell_ipv4(number, spelled)
+            return _spell_ipv4(number, original)
         if kind == IPV6:  # RFC 3849
-            return f"2001:db8::{number:x}".replace(":", ":" if ":" in spelled else "-")
+            return f"2001:db8::{number:x}".replace(":", ":" if ":" in original else "-")
         if kind not in (MAC, ID):
             return f"{kind.split()[0]}-{number}"
-        size = sum(map(str.isalnum, spelled))
+        size = sum(map(str.isalnum, original))
         if kind == MAC:
             prefix = "020000" if size < 14 else "02000000"
             digits = f"{prefix}{number:0{max(size - 6, 6)}x}"
         else:
             digits = f"{self._mark}{number:0{max(size - len(self._mark), 4)}x}"
-        left = iter(digits[-size:])
-        return "".join(next(left) if char.isalnum() else char for char in spelled)
+        characters = iter(digits[-size:])
+        return "".join(next(characters) if char.isalnum() else char for char in original)
 
 
-def _spell_ipv4(number: int, spelled: str) -> str:
+def _spell_ipv4(number: int, original: str) -> str:
     """Return the replacement of an address by RFC 5737, then by what nobody routes, in the form that it had."""
-    new = f"192.0.2.{number}"
+    spelling = f"192.0.2.{number}"
     if number >= 255:
-        new = f"0.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-    if ":" in spelled:  # ::ffff:0a09:0807
-        return f"::ffff:{new}"
-    joint = spelled.strip("0123456789")
-    if joint and "." not in spelled:
-        return new.replace(".", joint[0])
-    return new
+        spelling = f"0.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    if ":" in original:  # ::ffff:0a09:0807
+        return f"::ffff:{spelling}"
+    separator = original.strip("0123456789")
+    if separator and "." not in original:
+        return spelling.replace(".", separator[0])
+    return spelling
 
 
 def _column_lengths() -> dict[tuple[str, str], int]:

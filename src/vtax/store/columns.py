@@ -68,25 +68,25 @@ def read_columns(connection: Connection, run_id: int) -> dict[str, NDArray[Any]]
     columns: dict[str, NDArray[Any]] = {}
     lengths: dict[str, list[int]] = {}  # of each part
     for name, kind in (TRIAL | MEASUREMENT).items():  # in turn, so that few pieces are held
-        stored = _stored(connection, run_id, name)
+        columns_by_size = _stored(connection, run_id, name)
         pieces = [np.zeros(0, "i1" if "i" in kind else kind)]
-        sizes, added = [], []
+        sizes, offsets = [], []
         for part in parts:
-            if not columns and part.place not in stored:  # of the first one
+            if not columns and part.place not in columns_by_size:  # of the first one
                 rows[part.place] = _of_rows(connection, run_id, part.place)
             if part.place in rows:
                 of_part = [rows[part.place][name]]
-                added.append(0)
+                offsets.append(0)
             else:
-                of_part = stored.pop(part.place, [])
-                added.append(getattr(part, name) if name in NUMBERS else 0)
+                of_part = columns_by_size.pop(part.place, [])
+                offsets.append(getattr(part, name) if name in NUMBERS else 0)
             sizes.append(sum(piece.size for piece in of_part))
             pieces += of_part
         column = np.concatenate(pieces)
         if name == "trial":
-            added = [0, *accumulate(lengths["id"])][:-1]
-        if any(added):
-            to_add = np.repeat(np.array(added, kind), sizes)
+            offsets = [0, *accumulate(lengths["id"])][:-1]
+        if any(offsets):
+            to_add = np.repeat(np.array(offsets, kind), sizes)
             if name in ("block", "number"):  # see parts.numbered
                 is_before = (columns["block"] if name == "number" else column) < 0
                 to_add[is_before if name == "block" else ~is_before] = 0
@@ -120,11 +120,11 @@ def _stored(connection: Connection, run_id: int, name: str) -> dict[int, list[ND
     query = select(part.c.place, table.c.place, table.c.kind, table.c.content)
     query = query.join_from(part, table, table.c.run_id == part.c.member_id)
     query = query.where(part.c.run_id == run_id, table.c.name == name)
-    stored: dict[int, dict[int, NDArray[Any]]] = {}
+    columns: dict[int, dict[int, NDArray[Any]]] = {}
     for of_part, place, kind, content in connection.execute(query):
-        stored.setdefault(of_part, {})[place] = _unpacked(name, kind, content)
+        columns.setdefault(of_part, {})[place] = _unpacked(name, kind, content)
     pieces = {}
-    for of_part, of_place in stored.items():
+    for of_part, of_place in columns.items():
         pieces[of_part] = [of_place[place] for place in sorted(of_place)]
     return pieces
 
@@ -134,11 +134,13 @@ def write_columns(connection: Connection, run_id: int) -> None:
     drop_columns(connection, run_id)
     trials = trial_rows(connection, run_id)
     for place, first in enumerate(range(0, trials["id"].size, _TRIALS_AT_ONCE)):
-        some = {name: column[first : first + _TRIALS_AT_ONCE] for name, column in trials.items()}
-        measured = measurement_rows(connection, some)
-        measured["trial"] = measured["trial"] + first
+        part_of_trials = {
+            name: column[first : first + _TRIALS_AT_ONCE] for name, column in trials.items()
+        }
+        measurements = measurement_rows(connection, part_of_trials)
+        measurements["trial"] = measurements["trial"] + first
         rows = []
-        for name, column in {**some, **measured}.items():
+        for name, column in {**part_of_trials, **measurements}.items():
             key = {"run_id": run_id, "name": name, "place": place}
             rows.append({**key, **_packed(column)})
         connection.execute(insert(schema.run_column), rows)
@@ -180,10 +182,10 @@ def trial_rows(
 def measurement_rows(connection: Connection, trials: Columns) -> dict[str, NDArray[Any]]:
     """Return the columns MEASUREMENT of trials, those of each session from one range of the clustered table."""
     table = schema.measurement
-    first, last = bindparam("first", type_=Integer), bindparam("last", type_=Integer)
+    first_id, last_id = bindparam("first", type_=Integer), bindparam("last", type_=Integer)
     query = (
         select(table.c.trial_id, table.c.metric_id, table.c.value)
-        .where(table.c.trial_id.between(first, last))
+        .where(table.c.trial_id.between(first_id, last_id))
         .order_by(table.c.trial_id, table.c.metric_id)
     )
     pieces = {name: [np.zeros(0, kind)] for name, kind in MEASUREMENT.items()}
@@ -229,7 +231,7 @@ def _packed(column: NDArray[Any]) -> dict[str, Any]:
 
 def _unpacked(name: str, kind: str, content: bytes) -> NDArray[Any]:
     """Return a column from its row. Raises ValueError and zlib.error for a damaged one."""
-    known = {**TRIAL, **MEASUREMENT}
-    if name not in known or kind not in _KINDS[known[name]]:
+    types = {**TRIAL, **MEASUREMENT}
+    if name not in types or kind not in _KINDS[types[name]]:
         raise ValueError("a column of a run is an unknown one")
     return np.frombuffer(content if kind == "<f8" else zlib.decompress(content), kind)

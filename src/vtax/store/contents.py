@@ -47,19 +47,19 @@ def _check_study(declared: Mapping[str, Any]) -> None:
         raise ValueError("its study has values in another form than vtax stores")
 
 
-def _is_in(given: Any, stored: Any) -> bool:
+def _is_in(subset: Any, whole: Any) -> bool:
     """Return whether plain values are among others, in the same types.
 
     A whole number may stand for one with a point.
     """
-    if isinstance(given, dict):
-        is_subset = isinstance(stored, dict) and given.keys() <= stored.keys()
-        return is_subset and all(_is_in(value, stored[key]) for key, value in given.items())
-    if isinstance(given, list):
-        is_list = isinstance(stored, list) and len(given) == len(stored)
-        return is_list and all(map(_is_in, given, stored))
-    is_number = type(given) in (int, float) and type(stored) in (int, float)
-    return bool(given == stored) and (is_number or type(given) is type(stored))
+    if isinstance(subset, dict):
+        is_subset = isinstance(whole, dict) and subset.keys() <= whole.keys()
+        return is_subset and all(_is_in(value, whole[key]) for key, value in subset.items())
+    if isinstance(subset, list):
+        is_list = isinstance(whole, list) and len(subset) == len(whole)
+        return is_list and all(map(_is_in, subset, whole))
+    is_number = type(subset) in (int, float) and type(whole) in (int, float)
+    return bool(subset == whole) and (is_number or type(subset) is type(whole))
 
 
 def _check_host(host: Mapping[str, Any]) -> None:

@@ -40,16 +40,16 @@ def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:
     own time as well, between trials and from the last trial of a guest to the first one of the next.
     """
     trials, cells = data.trials, data.run.cells
-    known = trials.is_ok & ~np.isnan(trials.outside_s)
-    measured = known & ~trials.is_warmup
-    used = measured if measured.any() else known
+    has_duration = trials.is_ok & ~np.isnan(trials.outside_s)
+    is_measured = has_duration & ~trials.is_warmup
+    is_counted = is_measured if is_measured.any() else has_duration
     warm = trials.is_warmup & (trials.block >= 0)
     warmups = _per_block(trials.cell[warm], trials.block[warm])
     between_trials_s, between_guests_s = _gaps(data) if own_time else (0.0, {})
     guest_s = _guest_s(data, between_guests_s)
-    outside_s = trials.outside_s[used]
+    outside_s = trials.outside_s[is_counted]
     cell_costs = {}
-    for index, part in groups(trials.cell[used]):
+    for index, part in groups(trials.cell[is_counted]):
         trial_s = float(np.median(outside_s[part])) + between_trials_s
         start_s = guest_s.get(cells[index].platform, 0.0)
         cell_costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
@@ -88,11 +88,11 @@ def _gaps(data: RunData) -> tuple[float, dict[str, float]]:
     platform = [cells[index].platform for index in trials.cell[order].tolist()]
     is_new = np.array([first != second for first, second in pairwise(platform)], np.bool_)
     is_new |= block[1:] != block[:-1]
-    known = np.isfinite(gap) & (gap >= 0) & (np.diff(trials.position[order]) == 1)
+    is_gap = np.isfinite(gap) & (gap >= 0) & (np.diff(trials.position[order]) == 1)
     between_guests: dict[str, list[float]] = defaultdict(list)
-    for position in np.flatnonzero(known & is_new).tolist():
+    for position in np.flatnonzero(is_gap & is_new).tolist():
         between_guests[platform[position + 1]].append(float(gap[position]))
-    inside = gap[known & ~is_new]
+    inside = gap[is_gap & ~is_new]
     medians = {name: statistics.median(values) for name, values in between_guests.items()}
     return (float(np.median(inside)) if inside.size else 0.0), medians
 

@@ -48,11 +48,11 @@ def last_position(connection: Connection, run_id: int) -> int:
 
 def _columns() -> tuple[ColumnElement[Any], ...]:
     trial = schema.trial
-    measured = ~trial.c.is_warmup
+    is_measured = ~trial.c.is_warmup
     return (
         func.count(distinct(case((trial.c.block >= 0, numbered(trial.c.block))))),
-        func.sum(case((measured, 1), else_=0)),
-        func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
+        func.sum(case((is_measured, 1), else_=0)),
+        func.sum(case((is_measured & (trial.c.status != "ok"), 1), else_=0)),
     )
 
 

@@ -309,8 +309,8 @@ def translated_errors(url: URL) -> Iterator[None]:
     except _driver_errors() as error:  # of what SQLAlchemy does not carry out
         raise _explained(error, url) from error
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
-        what, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
-        raise StoreError(what, where=store_name(url), hint=hint) from error
+        sentence, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
+        raise StoreError(sentence, where=store_name(url), hint=hint) from error
     except PermissionError as error:
         raise _not_readable(Path(error.filename or store_name(url))) from error
     except (SQLAlchemyError, OSError) as error:
@@ -341,41 +341,43 @@ def as_json(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, default=str)
     except ValueError:
-        finite = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
-        return json.dumps(finite)
+        value_without_nan = json.loads(
+            json.dumps(value, default=str), parse_constant=lambda _: None
+        )
+        return json.dumps(value_without_nan)
 
 
 def _explained(error: BaseException, url: URL) -> StoreError:
-    where = store_name(url)
+    place = store_name(url)
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_IOERR") and _disk_is_full(url):
         name = "SQLITE_FULL"
-    for known, (what, hint) in _SQLITE_ERRORS.items():
-        if name.startswith(known):
-            if known == "SQLITE_BUSY":
-                return StoreBusy(what + _lock_holder(url), where=where, hint=hint)
-            return StoreError(what, where=where, hint=hint)
+    for code, (sentence, hint) in _SQLITE_ERRORS.items():
+        if name.startswith(code):
+            if code == "SQLITE_BUSY":
+                return StoreBusy(sentence + _lock_holder(url), where=place, hint=hint)
+            return StoreError(sentence, where=place, hint=hint)
     if url.get_backend_name() == "postgresql":
-        return _explained_of_server(error, where)
-    return StoreError(f"the store failed: {_first_line(error)}", where=where)
+        return _explained_of_server(error, place)
+    return StoreError(f"the store failed: {_first_line(error)}", where=place)
 
 
-def _explained_of_server(error: BaseException, where: str) -> StoreError:
+def _explained_of_server(error: BaseException, place: str) -> StoreError:
     """Return what a PostgreSQL server or its driver says; StoreBusy for what may pass."""
     sqlstate = getattr(error, "sqlstate", None) or ""
     if sqlstate in _POSTGRESQL_ERRORS:
-        kind, what, hint = _POSTGRESQL_ERRORS[sqlstate]
-        return kind(what, where=where, hint=hint)
+        kind, sentence, hint = _POSTGRESQL_ERRORS[sqlstate]
+        return kind(sentence, where=place, hint=hint)
     text = _first_line(error)
     if sqlstate[:2] not in ("", "08", "28", "3D", "57"):
-        return StoreError(f"the store failed: {text}", where=where)
-    what = f"the store cannot be reached: {text}"
+        return StoreError(f"the store failed: {text}", where=place)
+    sentence = f"the store cannot be reached: {text}"
     # a connection that is refused has no sqlstate
     is_refused = _REFUSED in text or sqlstate[:2] in ("28", "3D")
     if is_refused and not any(reason in text for reason in _REFUSED_FOR_NOW):
         hint = "check user, password and database in VTAX_STORE"
-        return StoreError(what, where=where, hint=hint)
-    return StoreBusy(what, where=where, hint="try again when the server answers")
+        return StoreError(sentence, where=place, hint=hint)
+    return StoreBusy(sentence, where=place, hint="try again when the server answers")
 
 
 def _first_line(error: BaseException) -> str:

@@ -40,15 +40,15 @@ def shared_machines(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     peers: dict[str, set[str]] = {}
     for host in hosts:
-        own = peers.setdefault(host_id(host), set())
-        known = host.get(PEERS)
-        if isinstance(known, Mapping):
-            own.update(map(str, known.values()))
+        peers_of_host = peers.setdefault(host_id(host), set())
+        peers_known = host.get(PEERS)
+        if isinstance(peers_known, Mapping):
+            peers_of_host.update(map(str, peers_known.values()))
     if len(set(map(frozenset, peers.values()))) <= 1:
         return ()
     uses: Counter[str] = Counter()
-    for name, own in peers.items():
-        uses.update({name, *own} - {""})
+    for name, peers_of_host in peers.items():
+        uses.update({name, *peers_of_host} - {""})
     return tuple(sorted(machine for machine, count in uses.items() if count > 1))
 
 

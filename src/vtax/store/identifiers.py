@@ -76,7 +76,7 @@ _KEYED_ID = _IS + r"(?P<value>[0-9a-f](?:[0-9a-f]|-(?=[0-9a-f])){3,63})(?![0-9a-
 _KEYED_MAC = rf"(?:{_IS}|[ \t]{{1,9}})(?P<value>(?:01)?[0-9a-f]{{12}})(?![0-9a-z])"
 _NAME = _IS + r"(?P<value>[a-z_][\w.-]*+)"
 _KEYS: tuple[tuple[str, str, str], ...] = (
-    *((each, re.escape(each) + r"(?P<value>[0-9a-z][\w.:+-]{5,}+)", DISK) for each in _DISKS),
+    *((word, re.escape(word) + r"(?P<value>[0-9a-z][\w.:+-]{5,}+)", DISK) for word in _DISKS),
     (
         "by-",
         r"by-(?:id|uuid|partuuid|label|partlabel|path|diskseq)\\?/(?P<value>[^\s\"'\\,;)]++)",
@@ -88,21 +88,21 @@ _KEYS: tuple[tuple[str, str, str], ...] = (
         SERIAL,
     ),
     ("serial", r"serial(?:[ _-]?(?:number|num|no\.?|short|nr))?" + _SERIAL, SERIAL),
-    *((each, rf"{each}{_SERIAL}", SERIAL) for each in ("s/n", "sn", "wwn", "wwid")),
-    *((each, rf"{each}[ _-]?tag{_SERIAL}", SERIAL) for each in ("asset", "service")),
+    *((word, rf"{word}{_SERIAL}", SERIAL) for word in ("s/n", "sn", "wwn", "wwid")),
+    *((word, rf"{word}[ _-]?tag{_SERIAL}", SERIAL) for word in ("asset", "service")),
     ("uuid", rf"uuid(?:_sub|_enc)?{_KEYED_ID}", ID),
-    *((each, rf"{each}[ _-]?id{_KEYED_ID}", ID) for each in ("machine", "boot", "host", "volume")),
+    *((word, rf"{word}[ _-]?id{_KEYED_ID}", ID) for word in ("machine", "boot", "host", "volume")),
     ("mac", rf"mac(?:[ _-]?addr(?:ess)?)?{_KEYED_MAC}", MAC),
-    *((each, each + _KEYED_MAC, MAC) for each in ("hwaddr", "lladdr", "ether", "bootif")),
-    *((each, rf"{each} ?name{_NAME}", HOST) for each in ("host", "node")),
-    *((each, each + _NAME, USER) for each in ("user", "logname", "username")),
+    *((word, word + _KEYED_MAC, MAC) for word in ("hwaddr", "lladdr", "ether", "bootif")),
+    *((word, rf"{word} ?name{_NAME}", HOST) for word in ("host", "node")),
+    *((word, word + _NAME, USER) for word in ("user", "logname", "username")),
     ("/home", r"/home\\?/(?P<value>[a-z_][\w.-]{0,63})", USER),
     ("/users", r"/users\\?/(?P<value>[a-z_][\w.-]{0,63})", USER),
     ("linux ", r"linux (?P<value>[^\s\\\"']++) \d+\.\d+\.\d", HOST),
     ("ssh://", r"ssh://(?P<value>[a-z][\w.-]*+)(?![@:])", HOST),
     *(
-        (each, rf"{re.escape(each)}://(?P<value>[a-z][\w.-]*+)(?![@:])", HOST)
-        for each in ("+tcp", "+tls", "+libssh", "+libssh2")
+        (suffix, rf"{re.escape(suffix)}://(?P<value>[a-z][\w.-]*+)(?![@:])", HOST)
+        for suffix in ("+tcp", "+tls", "+libssh", "+libssh2")
     ),
 )  # what stands before the value in small letters, the pattern in small letters, the kind
 _BY_KEY = tuple((key, re.compile(pattern), kind) for key, pattern, kind in _KEYS)
@@ -135,13 +135,13 @@ def identifiers(text: str) -> Iterator[Identifier]:
 
 def in_small_letters(text: str) -> str:
     """Return a text of the same length in small letters."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
+    letters = text.lower()
+    if len(letters) == len(text):
+        return letters
     chars = []
     for char in text:
-        small = char.lower()
-        chars.append(small if len(small) == 1 else char)
+        letter = char.lower()
+        chars.append(letter if len(letter) == 1 else char)
     return "".join(chars)
 
 
@@ -156,23 +156,23 @@ def address(text: str) -> tuple[str, str] | None:
         ip = ipaddress.IPv4Address(".".join(str(int(part)) for part in parts))  # 010.009.008.007
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped:
         ip = ip.ipv4_mapped
-    common = _COMMON_V4 if ip.version == 4 else _COMMON_V6
-    if any(ip in network for network in common):
+    well_known = _COMMON_V4 if ip.version == 4 else _COMMON_V6
+    if any(ip in network for network in well_known):
         return None
     return f"IPv{ip.version} address", ip.compressed
 
 
 def _keyed(text: str) -> Iterator[Identifier]:
     """Yield what stands after its name: serial: X, UUID=X, /home/X."""
-    lowered = in_small_letters(text)
+    small_letters = in_small_letters(text)
     for key, pattern, kind in _BY_KEY:
-        if key not in lowered:
+        if key not in small_letters:
             continue
         may_end_word = not key[0].isalpha() or key in _INSIDE
-        for match in pattern.finditer(lowered):
+        for match in pattern.finditer(small_letters):
             start, end = match.span("value")
             value = text[start:end]
-            if not may_end_word and lowered[match.start() - 1 : match.start()].isalpha():
+            if not may_end_word and small_letters[match.start() - 1 : match.start()].isalpha():
                 continue
             if kind == DISK and key != "by-":
                 start, value = match.start(), text[match.start() : end]
@@ -180,11 +180,11 @@ def _keyed(text: str) -> Iterator[Identifier]:
                 yield Identifier(start, end, kind, value)
 
 
-def _is_value(kind: str, key: str, value: str, before: str) -> bool:
+def _is_value(kind: str, key: str, value: str, text_before: str) -> bool:
     if kind == SERIAL:
         return not _DEVICE.fullmatch(value) and (value.isupper() or any(map(str.isdigit, value)))
     if key in ("user", "logname"):  # the environment's USER=
-        return before.isupper() or "=" not in before
+        return text_before.isupper() or "=" not in text_before
     return key == "by-" or kind != DISK or any(map(str.isdigit, value))
 
 
@@ -243,21 +243,24 @@ def _ipv4(match: re.Match[str], offset: int) -> Iterator[Identifier]:
     ip = address(match[0])
     if ip is None:
         return
-    before, after = text[max(start - 14, 0) : start], text[end : end + 1]
-    if not (before[-1:].isalpha() or after.isalpha() or _VERSION.search(before)):
+    text_before, text_after = text[max(start - 14, 0) : start], text[end : end + 1]
+    if not (text_before[-1:].isalpha() or text_after.isalpha() or _VERSION.search(text_before)):
         yield Identifier(start + offset, end + offset, *ip)
 
 
 def _colons(match: re.Match[str]) -> Iterator[Identifier]:
     """Yield addresses in a run of hexadecimal digits, colons and dots; its ends may belong to words beside it."""
     run, start = match["colons"], match.start()
-    before, after = match.string[start - 1 : start], match.string[match.end() : match.end() + 1]
-    if before.isalnum():  # of addr:fe80::1 the word's end; std::dec is no address
+    text_before, text_after = (
+        match.string[start - 1 : start],
+        match.string[match.end() : match.end() + 1],
+    )
+    if text_before.isalnum():  # of addr:fe80::1 the word's end; std::dec is no address
         cut = run.index(":")
         if run.startswith("::", cut):
             return
         run, start = run[cut + 1 :], start + cut + 1
-    if after.isalnum():
+    if text_after.isalnum():
         run = run[: max(run.rfind(":"), run.rfind(".")) + 1]
     run = run.rstrip(".")
     if run.endswith(":") and not run.endswith("::"):
@@ -277,8 +280,8 @@ def _in_run(run: str, start: int) -> Iterator[Identifier]:
     if macs:
         return
     if "::" in run or run.count(":") > 6:  # with a port or a word beside it, or broken
-        first, last = run.find(":") + 1, run.rfind(":")
-        for low, high in ((0, last), (first, len(run)), (first, last)):
+        first_digit, last_colon = run.find(":") + 1, run.rfind(":")
+        for low, high in ((0, last_colon), (first_digit, len(run)), (first_digit, last_colon)):
             if _names_ipv6(run[low:high]):
                 yield from _ipv6(run[low:high], start + low)
                 return

@@ -56,8 +56,8 @@ class KnownNames:
             if key not in words:
                 for spelling in _spellings(kind, value):
                     self._plant(spelling, kind, value)
-        for escaped in ("", *_ESCAPED):
-            self._first.update(f"{escaped}{run}" for run in self._tree)
+        for escape in ("", *_ESCAPED):
+            self._first.update(f"{escape}{run}" for run in self._tree)
 
     def _plant(self, spelling: str, kind: str, value: str) -> None:
         node = self._tree
@@ -68,29 +68,29 @@ class KnownNames:
 
     def find(self, text: str) -> Iterator[Identifier]:
         """Yield the names in a text, in order, each the longest at its place, none overlapping another."""
-        lowered = in_small_letters(text)
-        if self._first.isdisjoint(_RUN.findall(lowered)):
+        small_letters = in_small_letters(text)
+        if self._first.isdisjoint(_RUN.findall(small_letters)):
             return
-        until = 0
-        for match in _RUN.finditer(lowered):
-            if match[0] not in self._first or match.start() < until:
+        end = 0
+        for match in _RUN.finditer(small_letters):
+            if match[0] not in self._first or match.start() < end:
                 continue
-            name = self._longest(text, lowered, match)
+            name = self._longest(text, small_letters, match)
             if name:
                 yield name
-                until = name.end
+                end = name.end
 
-    def _longest(self, text: str, lowered: str, first: re.Match[str]) -> Identifier | None:
+    def _longest(self, text: str, small_letters: str, first: re.Match[str]) -> Identifier | None:
         """Return the longest name that starts with a run, or after its first letter when that belongs to an
         escape."""
         start, end = first.span()
-        name = self._longest_from(text, lowered, start, end, first[0])
+        name = self._longest_from(text, small_letters, start, end, first[0])
         if name is None and text[start - 1 : start] == "\\":
-            name = self._longest_from(text, lowered, start + 1, end, first[0][1:])
+            name = self._longest_from(text, small_letters, start + 1, end, first[0][1:])
         return name
 
     def _longest_from(
-        self, text: str, lowered: str, start: int, end: int, first_run: str
+        self, text: str, small_letters: str, start: int, end: int, first_run: str
     ) -> Identifier | None:
         node = self._tree.get(first_run)
         longest, is_wide = None, False
@@ -98,11 +98,11 @@ class KnownNames:
             name = node.get(_END)
             if name and _is_whole(text, start, end, *name, is_wide=is_wide):
                 longest = Identifier(start, end, *name)
-            joint = _JOINT.match(lowered, end)
-            run = _RUN.match(lowered, joint.end() if joint else end)
+            separator = _JOINT.match(small_letters, end)
+            run = _RUN.match(small_letters, separator.end() if separator else end)
             if not run:
                 break
-            is_wide = is_wide or not _NARROW.fullmatch(lowered, end, run.start())
+            is_wide = is_wide or not _NARROW.fullmatch(small_letters, end, run.start())
             node, end = node.get(run[0]), run.end()
         return longest
 

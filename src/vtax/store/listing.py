@@ -63,14 +63,16 @@ class Listing:
 
     _counts: dict[tuple[int, str, int, str], Counts] = field(default_factory=dict)
 
-    def page(self, store: Store, wanted: RunFilter, number: int, size: int) -> Page:
+    def page(self, store: Store, run_filter: RunFilter, number: int, size: int) -> Page:
         """Return the page of this number, from 1, with so many runs. Raises StoreError."""
         run, platform = schema.run, schema.platform
         newest = (run.c.started_at.desc(), run.c.id.desc())
-        query = _narrowed(select(*SUMMARY), wanted).order_by(*newest)
+        query = _narrowed(select(*SUMMARY), run_filter).order_by(*newest)
         query = query.limit(size).offset((number - 1) * size)
         with reading_rows(store.engine) as connection:
-            total = connection.execute(_narrowed(select(func.count(run.c.id)), wanted)).scalar_one()
+            total = connection.execute(
+                _narrowed(select(func.count(run.c.id)), run_filter)
+            ).scalar_one()
             runs = self._summaries(store, connection, fetch(connection, query))
             names = {
                 "study": _distinct(connection, run.c.study),
@@ -123,7 +125,7 @@ class Listing:
 def studies(store: Store) -> tuple[StudyRow, ...]:
     """Return the studies of the runs, that with the newest run first. Raises StoreError."""
     run = schema.run
-    grouped = (
+    by_study = (
         select(
             run.c.study,
             func.count(run.c.id),
@@ -135,7 +137,7 @@ def studies(store: Store) -> tuple[StudyRow, ...]:
     )
     rows = []
     with reading_rows(store.engine) as connection:
-        for study, runs, finished, started_at in connection.execute(grouped):
+        for study, runs, finished, started_at in connection.execute(by_study):
             title, question = _declared(connection, study, started_at)
             rows.append(StudyRow(study, title, question, int(runs), int(finished), started_at))
     return tuple(rows)
@@ -158,11 +160,11 @@ def state_of(store: Store, name: str) -> str:
         row = connection.execute(select(run).where(run.c.name == name)).first()
         if row is None:
             raise _unknown_run(name)
-        last = last_position(connection, row.id)
+        position = last_position(connection, row.id)
         query = select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
         warnings = connection.execute(query).one()
     status, _ = store.status_for_reader(row.status, "")
-    return f"{status} {_hash((tuple(row), last, tuple(warnings)))}"
+    return f"{status} {_hash((tuple(row), position, tuple(warnings)))}"
 
 
 def _hash(value: object) -> str:
@@ -183,41 +185,41 @@ def state_of_study(store: Store, study: str) -> str:
         return _hash([tuple(row) for row in connection.execute(query)])
 
 
-def names_of_study(store: Store, study: str, most: int) -> list[str]:
+def names_of_study(store: Store, study: str, limit: int) -> list[str]:
     """Return names of the newest runs of a study; of all studies where it is empty. Raises StoreError."""
     run = schema.run
-    query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(most)
+    query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(limit)
     if study:
         query = query.where(run.c.study == study)
     with reading_rows(store.engine) as connection:
         return [row.name for row in fetch(connection, query)]
 
 
-def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
+def _narrowed(query: Select[Any], run_filter: RunFilter) -> Select[Any]:
     run, platform = schema.run, schema.platform
-    if wanted.study:
-        query = query.where(run.c.study == wanted.study)
-    if wanted.status:
-        query = query.where(run.c.status == wanted.status)
-    if wanted.tag:
-        query = query.where(_holds(run.c.tags, wanted.tag, is_whole=True))
-    if wanted.text:
-        named = run.c.name.contains(wanted.text, autoescape=True)
-        query = query.where(or_(named, _holds(run.c.notes, wanted.text, is_whole=False)))
-    if wanted.platform:
-        tested = select(platform.c.run_id).where(
-            platform.c.name == wanted.platform, platform.c.available
+    if run_filter.study:
+        query = query.where(run.c.study == run_filter.study)
+    if run_filter.status:
+        query = query.where(run.c.status == run_filter.status)
+    if run_filter.tag:
+        query = query.where(_holds(run.c.tags, run_filter.tag, is_whole=True))
+    if run_filter.text:
+        has_name = run.c.name.contains(run_filter.text, autoescape=True)
+        query = query.where(or_(has_name, _holds(run.c.notes, run_filter.text, is_whole=False)))
+    if run_filter.platform:
+        with_platform = select(platform.c.run_id).where(
+            platform.c.name == run_filter.platform, platform.c.available
         )
-        query = query.where(run.c.id.in_(tested))
+        query = query.where(run.c.id.in_(with_platform))
     return query
 
 
 def _distinct(
-    connection: Connection, column: Any, where: ColumnElement[bool] | None = None
+    connection: Connection, column: Any, condition: ColumnElement[bool] | None = None
 ) -> list[str]:
     query = select(column).distinct().order_by(column)
-    if where is not None:
-        query = query.where(where)
+    if condition is not None:
+        query = query.where(condition)
     return [row[0] for row in fetch(connection, query)]
 
 

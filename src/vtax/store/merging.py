@@ -66,12 +66,12 @@ def merge(store: Store, names: Iterable[str], again: RunHandle | None = None) ->
         query = select(table.c.identity, table.c.name, table.c.provenance)
         if again:
             query = query.where(table.c.id != again.id)
-        stored = connection.execute(query).all()
-        known = {row.identity: row.name for row in stored}
-        if identity in known:
+        stored_runs = connection.execute(query).all()
+        names_by_identity = {row.identity: row.name for row in stored_runs}
+        if identity in names_by_identity:
             raise BadInput(
-                f"these runs are merged already: {known[identity]}",
-                hint=f"vtax show {known[identity]}",
+                f"these runs are merged already: {names_by_identity[identity]}",
+                hint=f"vtax show {names_by_identity[identity]}",
             )
         if again:
             row = _run_row(runs, again.name, identity)
@@ -80,9 +80,11 @@ def merge(store: Store, names: Iterable[str], again: RunHandle | None = None) ->
             _forget_parts(connection, merged)
             connection.execute(update(table).where(table.c.id == merged).values(row))
         else:
-            row = _run_row(runs, next_name(f"{runs[0].study}-merged", known.values()), identity)
+            row = _run_row(
+                runs, next_name(f"{runs[0].study}-merged", names_by_identity.values()), identity
+            )
             merged = new_id(connection, table, row)
-            _warn(connection, merged, _merged_before(stored, runs))
+            _warn(connection, merged, _merged_before(stored_runs, runs))
         _add_parts(connection, merged, runs)
         _warn(connection, merged, _unknown_image(runs))
     return str(row["name"])
@@ -90,10 +92,10 @@ def merge(store: Store, names: Iterable[str], again: RunHandle | None = None) ->
 
 def _keep(row: dict[str, Any], merged: RunHandle, runs: Iterable[RunHandle]) -> None:
     """Keep in the row of a merged run that is merged again what people wrote, and what else is known of it."""
-    known = part_identities(merged.provenance)
-    new = [run for run in runs if run.identity not in known]
-    row["notes"] = [*merged.annotations.notes, *_notes(new)]
-    row["tags"] = list(dict.fromkeys([*merged.annotations.tags, *_tags(new)]))
+    part_identities_known = part_identities(merged.provenance)
+    new_runs = [run for run in runs if run.identity not in part_identities_known]
+    row["notes"] = [*merged.annotations.notes, *_notes(new_runs)]
+    row["tags"] = list(dict.fromkeys([*merged.annotations.tags, *_tags(new_runs)]))
     row["provenance"] = {**merged.provenance, **row["provenance"]}
 
 
@@ -135,13 +137,13 @@ def _add_parts(connection: Connection, merged: int, runs: Sequence[RunHandle]) -
 
 def _merge_platforms(records: Sequence[PlatformRecord]) -> PlatformRecord:
     """Return what several runs say of one platform: tested where one tested it, marked as in any."""
-    tested = [record for record in records if record.available] or records
+    available_records = [record for record in records if record.available] or records
     versions: dict[str, None] = {}
     marks: dict[str, None] = {}
-    for record in tested:
+    for record in available_records:
         versions.update(dict.fromkeys(record.version.split(_BETWEEN)))
         marks.update(dict.fromkeys(record.marks))
-    first = tested[0]
+    first = available_records[0]
     return replace(
         records[0],
         available=first.available,
@@ -176,25 +178,25 @@ def merged_identity(identities: Iterable[str]) -> str:
     return hashlib.sha256("".join(sorted(identities)).encode()).hexdigest()[:32]
 
 
-def _merged_before(stored: Iterable[Any], runs: Sequence[RunHandle]) -> Note | None:
+def _merged_before(stored_runs: Iterable[Any], runs: Sequence[RunHandle]) -> Note | None:
     """Return the warning that some of these runs were merged before in another selection; None when none were.
 
-    stored: rows with name, identity and provenance of every run.
+    stored_runs: rows with name, identity and provenance of every run.
     """
-    own: set[str] = set()
+    own_identities: set[str] = set()
     for run in runs:
-        own |= _identities(run.identity, run.provenance)
-    earlier = []
-    for row in stored:
+        own_identities |= _identities(run.identity, run.provenance)
+    earlier_names = []
+    for row in stored_runs:
         is_merged = bool(merged_runs(row.provenance))
-        if is_merged and own & _identities(row.identity, row.provenance):
-            earlier.append(row.name)
-    return Note(MERGED_AGAIN, runs=tuple(earlier)) if earlier else None
+        if is_merged and own_identities & _identities(row.identity, row.provenance):
+            earlier_names.append(row.name)
+    return Note(MERGED_AGAIN, runs=tuple(earlier_names)) if earlier_names else None
 
 
 def _check(runs: Sequence[RunHandle]) -> None:
     """Raise BadInput for runs that cannot be merged, with every difference to the first."""
-    first, *others = runs
+    first, *other_runs = runs
     for run in runs:
         if run.status != "finished":
             raise BadInput(
@@ -207,7 +209,7 @@ def _check(runs: Sequence[RunHandle]) -> None:
             hint="measure with stop = 'fixed', 'open' or 'budget', in randomized order; vtax compare RUN,RUN "
             "RUN,RUN compares others",
         )
-    for run in others:
+    for run in other_runs:
         if run.study != first.study:
             raise BadInput(
                 f"{first.name} is of the study {first.study}, and {run.name} of {run.study}",
@@ -299,22 +301,22 @@ def _identities(identity: str, provenance: Mapping[str, Any]) -> set[str]:
     """Return the identities of a run and of those that it was merged from."""
     identities = {identity}
     for part in merged_runs(provenance):
-        included = part.get("includes")
-        if isinstance(included, list):
-            identities.update(map(str, included))
+        included_identities = part.get("includes")
+        if isinstance(included_identities, list):
+            identities.update(map(str, included_identities))
     return identities
 
 
 def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
     """Yield what keeps two runs from being merged, a sentence each."""
-    plain = (
+    fields = (
         ("image", a.image_key, b.image_key),
         ("agent (version of vtax)", a.vtax_version, b.vtax_version),
         ("plug-ins", list(map(vars, a.plugins)), list(map(vars, b.plugins))),
     )
-    for what, one, other in plain:
-        if one != other:
-            yield f"{what} {_short(one)} and {_short(other)}"
+    for field, value, other_value in fields:
+        if value != other_value:
+            yield f"{field} {_short(value)} and {_short(other_value)}"
     names = (a.name, b.name)
     yield from _unlike("", _settings(a.declared), _settings(b.declared), names)
     yield from _unlike("platforms", _platforms(a), _platforms(b), names)
@@ -351,8 +353,8 @@ def _unlike(place: str, a: Any, b: Any, names: tuple[str, str]) -> Iterator[str]
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         a = {key: value for key, value in a.items() if value is not None}
         b = {key: value for key, value in b.items() if value is not None}
-        for values, other, name in ((a, b, names[0]), (b, a, names[1])):
-            only = [str(key) for key in values if key not in other]
+        for values, other_values, name in ((a, b, names[0]), (b, a, names[1])):
+            only = [str(key) for key in values if key not in other_values]
             if only:
                 yield f"{place or 'setting'}: only in {name}: {_short(', '.join(only))}"
         for key in sorted(a.keys() & b.keys()):
@@ -387,10 +389,10 @@ def _run_row(runs: Sequence[RunHandle], name: str, identity: str) -> dict[str, A
     """Return the row of the merged run: what all runs have in common, and where it is from."""
     first = runs[0]
     hosts = _hosts(runs)
-    common = {}
+    common_values = {}
     for fact, value in hosts[0].items():
         if all(host.get(fact) == value for host in hosts):
-            common[fact] = value
+            common_values[fact] = value
     untested = []
     for point in first.untested:
         if all(point in run.untested for run in runs):
@@ -416,7 +418,7 @@ def _run_row(runs: Sequence[RunHandle], name: str, identity: str) -> dict[str, A
         "status": "finished",
         "vtax_version": first.vtax_version,
         "image_key": first.image_key,
-        "host": common,
+        "host": common_values,
         "untested": untested,
         "plugins": list(map(vars, first.plugins)),
         "started_at": first.started_at,

@@ -40,12 +40,12 @@ def numbered(column: Column[Any]) -> ColumnElement[Any]:
     table, name = column.table, column.name
     if table not in (schema.guest, _trial) or name not in NUMBERS:
         return column
-    there = column + _part.c[name]
+    number_in_run = column + _part.c[name]
     if name == "block":
-        there = case((table.c.block < 0, column), else_=there)
+        number_in_run = case((table.c.block < 0, column), else_=number_in_run)
     elif name == "number":
-        there = case((table.c.block < 0, there), else_=column)
-    return there.label(name)
+        number_in_run = case((table.c.block < 0, number_in_run), else_=column)
+    return number_in_run.label(name)
 
 
 def of_run(table: Table, run_id: int) -> ColumnElement[bool]:
@@ -69,24 +69,24 @@ def indices(connection: Connection, table: Table, run_id: int) -> dict[int, int]
     """Return by the id of a platform, cell or metric of a run's parts where it stands among those of the run."""
     keys = [table.c[name] for name in KEYS[table.name]]
     query = select(table.c.run_id, table.c.id, *keys).where(of_run(table, run_id))
-    own: dict[Any, int] = {}
-    found = {}
+    numbers_by_key: dict[Any, int] = {}
+    numbers_by_id = {}
     for owner, row_id, *key in connection.execute(
         query.order_by(table.c.run_id != run_id, table.c.id)
     ):
         if owner == run_id:
-            own[tuple(key)] = len(own)
-        found[row_id] = own[tuple(key)]
-    return found
+            numbers_by_key[tuple(key)] = len(numbers_by_key)
+        numbers_by_id[row_id] = numbers_by_key[tuple(key)]
+    return numbers_by_id
 
 
 def refuse_member(
-    connection: Connection, run_id: int, name: str, what: str, without: Collection[int] = ()
+    connection: Connection, run_id: int, name: str, action: str, without: Collection[int] = ()
 ) -> None:
     """Raise BadInput for a run that others are made of.
 
     name: of the run.
-    what: is to be done with it.
+    action: what is to be done with it, as `removed`.
     without: ids of runs that do not count.
     """
     run = schema.run
@@ -95,7 +95,7 @@ def refuse_member(
     names = connection.execute(query.order_by(run.c.id)).scalars().all()
     if names:
         raise BadInput(
-            f"{name} cannot be {what}: it is part of {', '.join(map(one_line, names))}",
+            f"{name} cannot be {action}: it is part of {', '.join(map(one_line, names))}",
             hint=f"vtax remove {' '.join(map(one_line, names))} first; vtax merge makes it again",
         )
 
@@ -107,9 +107,9 @@ def add_parts(connection: Connection, run_id: int, runs: list[tuple[int, int]]) 
     for member_id, sessions in runs:
         parts = parts_of(connection, member_id)
         for part in parts[:-1] or parts:  # of a merged one without itself
-            added = {name: count + getattr(part, name) for name, count in total.items()}
+            totals = {name: count + getattr(part, name) for name, count in total.items()}
             place = {"run_id": run_id, "place": len(rows), "member_id": part.member_id}
-            rows.append({**place, **added})
+            rows.append({**place, **totals})
         blocks, numbers, positions = connection.execute(
             select(
                 func.max(numbered(block)),
@@ -118,13 +118,13 @@ def add_parts(connection: Connection, run_id: int, runs: list[tuple[int, int]]) 
             ).where(of_run(_trial, member_id))
         ).one()
         total["session"] += sessions
-        for name, last in (("block", blocks), ("number", numbers), ("position", positions)):
-            total[name] += 0 if last is None else max(last + 1, 0)
+        for name, limit in (("block", blocks), ("number", numbers), ("position", positions)):
+            total[name] += 0 if limit is None else max(limit + 1, 0)
         if len(parts) > 1:  # warnings of a merged one
             warning = schema.warning
             columns = [literal(run_id), warning.c.code, warning.c.data]
-            own = select(*columns).where(warning.c.run_id == member_id)
+            own_rows = select(*columns).where(warning.c.run_id == member_id)
             names = ["run_id", "code", "data"]
-            connection.execute(insert(warning).from_select(names, own))
+            connection.execute(insert(warning).from_select(names, own_rows))
     connection.execute(insert(_part), rows)
     add_itself(connection, run_id, len(rows))

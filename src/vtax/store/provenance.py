@@ -56,8 +56,10 @@ def versions_of(provenance: Mapping[str, Any]) -> dict[int, dict[str, str]]:
         versions, sessions = run.get("versions"), run.get("sessions")
         if not isinstance(versions, Mapping) or not isinstance(sessions, list):
             continue
-        own = {clean(str(platform)): clean(str(version)) for platform, version in versions.items()}
+        own_versions = {
+            clean(str(platform)): clean(str(version)) for platform, version in versions.items()
+        }
         for session in sessions:
             if isinstance(session, int):
-                by_session[session] = own
+                by_session[session] = own_versions
     return by_session

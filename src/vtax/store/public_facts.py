@@ -68,13 +68,13 @@ def facts_of_host(host: Mapping[str, Any]) -> dict[str, Any]:
 
 def facts_of_guest(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a guest without what is not listed."""
-    public = {}
+    public_facts = {}
     for name, value in facts.items():
         if name == "scratch" and value not in get_args(Scratch):  # a path of the user's
             continue
         if name in _OF_GUEST or _OPEN.fullmatch(name):
-            public[name] = _public(name, value)
-    return public
+            public_facts[name] = _public(name, value)
+    return public_facts
 
 
 def _public(name: str, value: Any) -> Any:

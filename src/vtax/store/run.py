@@ -113,13 +113,13 @@ class RunHandle:
         boot_id, host: of this host now. started_at: Unix time.
         """
         session = SessionRecord(self.session.number + 1, boot_id, host, started_at)
-        because = Note("session-begun", session=session.number)
-        values = {"status": "interrupted", "stopped_because": packed(because)}
+        reason = Note("session-begun", session=session.number)
+        values = {"status": "interrupted", "stopped_because": packed(reason)}
         with self._writing() as connection:
             add_session(connection, self.id, session)
             connection.execute(self._update().values(values))
         self.sessions = (*self.sessions, session)
-        self.status, self.stopped_because = "interrupted", because
+        self.status, self.stopped_because = "interrupted", reason
         return session
 
     def note_boot(self, name: str, facts: Mapping[str, Any]) -> None:
@@ -128,8 +128,8 @@ class RunHandle:
         host = {**session.host, "boots": {**session.host.get("boots", {}), name: dict(facts)}}
         table = schema.session
         with self._writing() as connection:
-            this = (table.c.run_id == self.id, table.c.number == session.number)
-            connection.execute(update(table).where(*this).values(host=host))
+            conditions = (table.c.run_id == self.id, table.c.number == session.number)
+            connection.execute(update(table).where(*conditions).values(host=host))
         self.sessions = (*self.sessions[:-1], replace(session, host=host))
 
     @property
@@ -270,10 +270,12 @@ class RunHandle:
             .where(metric.c.name.in_(metrics.values()))
         )
         with reading_rows(self._engine) as connection:
-            known = {(each.trial_id, each.name): each.value for each in fetch(connection, values)}
+            values_by_trial = {
+                (row.trial_id, row.name): row.value for row in fetch(connection, values)
+            }
             return [
-                (each.key, known.get((each.id, metrics[each.label])))
-                for each in fetch(connection, trials)
+                (trial_row.key, values_by_trial.get((trial_row.id, metrics[trial_row.label])))
+                for trial_row in fetch(connection, trials)
             ]
 
     def primary_values(self) -> list[tuple[str, int, str, float, float]]:
@@ -326,9 +328,9 @@ class RunHandle:
     def set_tool_version(self, benchmark: str, version: str) -> None:
         """Store the version of a benchmark's tool, once a guest has said it."""
         table = schema.cell
-        these = (table.c.run_id == self.id, table.c.benchmark == benchmark)
+        conditions = (table.c.run_id == self.id, table.c.benchmark == benchmark)
         with self._writing() as connection:
-            connection.execute(update(table).where(*these).values(tool_version=clean(version)))
+            connection.execute(update(table).where(*conditions).values(tool_version=clean(version)))
 
     def set_parameter(self, cell_key: str, name: str, value: Any) -> None:
         """Store a parameter of a cell that its first trials found out."""
@@ -336,9 +338,9 @@ class RunHandle:
         index = [cell.key for cell in self.cells].index(cell_key)
         cell = self.cells[index]
         parameters = {**cell.parameters, name: value}
-        this = table.c.id == self._cell_ids[cell_key]
+        condition = table.c.id == self._cell_ids[cell_key]
         with self._writing() as connection:
-            connection.execute(update(table).where(this).values(parameters=parameters))
+            connection.execute(update(table).where(condition).values(parameters=parameters))
         changed = replace(cell, parameters=parameters)
         self.cells = (*self.cells[:index], changed, *self.cells[index + 1 :])
 
@@ -353,8 +355,8 @@ class RunHandle:
             "version": clean(platform.version),
         }
         with self._writing() as connection:
-            this = (table.c.run_id == self.id, table.c.name == platform.name)
-            connection.execute(update(table).where(*this).values(values))
+            conditions = (table.c.run_id == self.id, table.c.name == platform.name)
+            connection.execute(update(table).where(*conditions).values(values))
         names = [record.name for record in self.platforms]
         index = names.index(platform.name)
         self.platforms = (*self.platforms[:index], platform, *self.platforms[index + 1 :])
@@ -363,8 +365,8 @@ class RunHandle:
         """Return the position after the last stored trial: where a resumed run goes on counting."""
         query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)
         with reading_rows(self._engine) as connection:
-            last = connection.execute(query).scalar()
-        return 0 if last is None else int(last) + 1
+            last_position = connection.execute(query).scalar()
+        return 0 if last_position is None else int(last_position) + 1
 
     def add_warning(self, note: Note, cell_key: str | None = None) -> None:
         """Store a warning about the run, or about one of its cells. The same one is kept once."""
@@ -375,8 +377,8 @@ class RunHandle:
             table.c.run_id == self.id, table.c.code == note.code
         )
         with self._writing() as connection:
-            stored = list(map(tuple, connection.execute(same_code)))
-            if (cell_id, None, row["data"]) not in stored:
+            stored_data = list(map(tuple, connection.execute(same_code)))
+            if (cell_id, None, row["data"]) not in stored_data:
                 connection.execute(insert(table), row)
 
     def is_refused(self) -> bool:

@@ -28,10 +28,10 @@ _MAX_SOURCE_CHARS = 500  # of a URL
 
 def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
     """Make records of plain values. Raises ValueError for what is no plug-in."""
-    known = {field.name for field in fields(PluginRecord)}
+    field_names = {field.name for field in fields(PluginRecord)}
     records = []
     for value in values:
-        if not isinstance(value, dict) or set(value) != known or not _are_texts(value):
+        if not isinstance(value, dict) or set(value) != field_names or not _are_texts(value):
             raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
         texts = {name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()}
         records.append(PluginRecord(**texts))
@@ -44,12 +44,12 @@ def _are_texts(values: Mapping[str, Any]) -> bool:
 
 def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
     """Make records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
-    known = {field.name for field in fields(UntestedRecord)}
+    field_names = {field.name for field in fields(UntestedRecord)}
     records = []
     for value in values:
         texts = dict(value) if isinstance(value, dict) else {}
         levels = texts.pop("levels", None)
-        is_record = isinstance(levels, dict) and {*texts, "levels"} == known
+        is_record = isinstance(levels, dict) and {*texts, "levels"} == field_names
         if not is_record or not _are_texts(texts):
             raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
         notes = {name: restored(text) for name, text in texts.items()}
@@ -95,11 +95,11 @@ def marked_by_host(
     """
     if not host.get("cpu_emulated"):
         return tuple(platforms)
-    marked = []
+    platforms_marked = []
     for platform in platforms:
         marks = platform.marks or (EMULATED_HOST,)
-        marked.append(replace(platform, marks=marks))
-    return tuple(marked)
+        platforms_marked.append(replace(platform, marks=marks))
+    return tuple(platforms_marked)
 
 
 def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
@@ -120,10 +120,10 @@ def read_cells(
     table, platform = schema.cell, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
     query = query.where(table.c.run_id == run_id).order_by(table.c.id)
-    tested = {record.name for record in platforms if record.available}
+    available_names = {record.name for record in platforms if record.available}
     ids, records = {}, []
     for row in fetch(connection, query):
-        if row.platform not in tested:
+        if row.platform not in available_names:
             raise ValueError(f"a cell is of {row.platform}, which this run does not test")
         ids[row.key] = row.id
         records.append(

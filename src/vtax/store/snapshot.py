@@ -94,12 +94,12 @@ class Snapshot:
 
 def _copied(store: Path, copy: Path) -> bool:
     """Return whether one consistent copy was made."""
-    before = _state(store)
+    state_before = _state(store)
     shutil.copyfile(store, copy)
     log_of(copy).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         shutil.copyfile(log_of(store), log_of(copy))
-    return _state(store) == before
+    return _state(store) == state_before
 
 
 def _state(store: Path) -> tuple[object, ...]:
@@ -108,5 +108,5 @@ def _state(store: Path) -> tuple[object, ...]:
         with log_of(store).open("rb") as log:
             return os.fstat(log.fileno()).st_ino, log.read(_HEADER_BYTES)
     except FileNotFoundError:
-        seen = store.stat()
-        return seen.st_mtime_ns, seen.st_size
+        status = store.stat()
+        return status.st_mtime_ns, status.st_size

@@ -90,9 +90,9 @@ class Store:
         engine = make_engine(place)
         file = sqlite_file(engine.url)
         with translated_errors(engine.url):
-            missing = file is not None and not file.exists()
+            is_missing = file is not None and not file.exists()
         engine.dispose()
-        if missing:
+        if is_missing:
             raise no_runs_error(engine.url)
         return cls.open(place, read_only=True)
 

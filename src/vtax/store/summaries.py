@@ -57,9 +57,9 @@ def summaries(
 
     platform, session = schema.platform, schema.session
     platforms: dict[int, list[str]] = {}
-    tested = of_runs(platform, select(platform.c.run_id, platform.c.name))
-    tested = tested.where(platform.c.available).order_by(platform.c.position)
-    for run_id, name in fetch(connection, tested):
+    platforms_query = of_runs(platform, select(platform.c.run_id, platform.c.name))
+    platforms_query = platforms_query.where(platform.c.available).order_by(platform.c.position)
+    for run_id, name in fetch(connection, platforms_query):
         platforms.setdefault(run_id, []).append(name)
     hosts: dict[int, dict[str, None]] = {}
     machine = session.c.host["machine_id"].as_string()

@@ -132,20 +132,24 @@ def also_differs(
     """
     rungs = _rungs(analysis)
     drivers = drivers_of(analysis) if rungs else {}  # they take long to import
-    found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    platforms_and_labels: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
     sections = []
     for section in analysis.sections:
         resource = resource_of(section.benchmark)
-        more = of_layer.get(resource, frozenset())
-        sections.append((section.label, FACTS[resource], more, tuple(_compared(section))))
+        fields_of_layer = of_layer.get(resource, frozenset())
+        sections.append(
+            (section.label, FACTS[resource], fields_of_layer, tuple(_compared(section)))
+        )
     for facts in _first_together(analysis):
         baseline = facts[analysis.baseline]
-        for label, fields, more, compared in sections:
-            for platform in compared:
-                for difference in _differences(facts.get(platform, {}), baseline, fields, more):
+        for label, fields, fields_of_layer, platforms_of_label in sections:
+            for platform in platforms_of_label:
+                for difference in _differences(
+                    facts.get(platform, {}), baseline, fields, fields_of_layer
+                ):
                     if platform in rungs and choice_behind(drivers.get(platform), *difference):
                         continue
-                    platforms, labels = found.setdefault(difference, ({}, {}))
+                    platforms, labels = platforms_and_labels.setdefault(difference, ({}, {}))
                     platforms[platform] = labels[label] = None
     return tuple(
         AlsoDiffers(
@@ -153,16 +157,16 @@ def also_differs(
             tuple(platforms),
             tuple(labels),
             value,
-            other,
+            baseline_value,
             Note(
                 "also-differs",
                 fact=_SHOWN.get(fact, fact),
                 value=value,
                 baseline=analysis.baseline,
-                other=other,
+                other=baseline_value,
             ),
         )
-        for (fact, value, other), (platforms, labels) in found.items()
+        for (fact, value, baseline_value), (platforms, labels) in platforms_and_labels.items()
     )
 
 
@@ -183,16 +187,16 @@ def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fa
     for guest in analysis.guests:
         if guest.facts:
             blocks.setdefault(guest.block, []).append((guest.platform, guest.facts))
-    seen: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for guests in blocks.values():
-        for how, platforms in started_alike(guests).items():
+        for start, platforms in started_alike(guests).items():
             if analysis.baseline not in platforms:
                 continue
-            fresh = [name for name in platforms if (how, name) not in seen]
-            seen.update((how, name) for name in fresh)
+            fresh = [name for name in platforms if (start, name) not in pairs]
+            pairs.update((start, name) for name in fresh)
             if fresh:
-                chosen = dict.fromkeys([*fresh, analysis.baseline])
-                yield {name: _facts(platforms[name][0]) for name in chosen}
+                names = dict.fromkeys([*fresh, analysis.baseline])
+                yield {name: _facts(platforms[name][0]) for name in names}
 
 
 def _compared(section: Section) -> Iterator[str]:
@@ -207,7 +211,7 @@ def _differences(
     of_layer: frozenset[str],
 ) -> Iterator[tuple[str, str, str]]:
     """Yield fact, value and the baseline's, of what both have and is not the layer, or is among `of_layer`."""
-    kinds = {str(each.get("isolation", "")) for each in (facts, baseline)}
+    kinds = {str(guest.get("isolation", "")) for guest in (facts, baseline)}
     if "" in kinds:  # of a run that does not say what its layers are
         return
     layer = _OF_KERNEL if "kernel" in kinds and "elsewhere" not in kinds else frozenset[str]()
@@ -219,29 +223,31 @@ def _differences(
         is_beside = not layer & {name, *name.split(".")} and bool(fields & {name, group})
         if is_beside or name in of_layer:
             unlike.setdefault(group if group in ("hash", "mitigation") else name, []).append(name)
-    for told, implied in _IMPLIES:
-        if told in unlike:
+    for explained, implied in _IMPLIES:
+        if explained in unlike:
             unlike.pop(implied, None)
-    for shown, names in unlike.items():
-        yield shown, _text(facts, shown, names), _text(baseline, shown, names)
+    for fact, names in unlike.items():
+        yield fact, _text(facts, fact, names), _text(baseline, fact, names)
 
 
-def _text(facts: Mapping[str, Fact], shown: str, names: list[str]) -> str:
+def _text(facts: Mapping[str, Fact], fact: str, names: list[str]) -> str:
     """`ext4`; of several facts shown as one with their own names, `libc.so.6 5d9f91218fd59082, ...`."""
-    if names == [shown]:
-        return text_of(facts[shown], shown)
-    return ", ".join(f"{name.removeprefix(f'{shown}.')} {text_of(facts[name])}" for name in names)
+    if names == [fact]:
+        return text_of(facts[fact], fact)
+    return ", ".join(f"{name.removeprefix(f'{fact}.')} {text_of(facts[name])}" for name in names)
 
 
 def _facts(facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """Return facts of a guest to compare: interfaces of a lab, not of this host; options of mounts for speed."""
-    found = {
+    facts_of_guest = {
         name: value
         for name, value in facts.items()
         if _IN_LAB in facts or not name.startswith("interface.")
     }
-    options = found.get("scratch_mount_options")
+    options = facts_of_guest.get("scratch_mount_options")
     if isinstance(options, list):
-        kept = [each for each in options if str(each).partition("=")[0] in _FOR_SPEED]
-        found["scratch_mount_options"] = kept or "no options for speed"
-    return found
+        speed_options = [
+            option for option in options if str(option).partition("=")[0] in _FOR_SPEED
+        ]
+        facts_of_guest["scratch_mount_options"] = speed_options or "no options for speed"
+    return facts_of_guest

@@ -78,48 +78,50 @@ class CampaignRecord:
 
 def campaign_of(provenance: Mapping[str, Any]) -> CampaignRecord | None:
     """Return the campaign of a run; None of one that is of none. provenance: as stored, untrusted."""
-    found = provenance.get(CAMPAIGN)
-    if not isinstance(found, Mapping):
+    record = provenance.get(CAMPAIGN)
+    if not isinstance(record, Mapping):
         return None
-    hosts = tuple(_host(each) for each in _list(found.get("hosts")) if isinstance(each, Mapping))
-    return CampaignRecord(clean(str(found.get("name", ""))), hosts, _change(found.get("change")))
+    hosts = tuple(_host(host) for host in _list(record.get("hosts")) if isinstance(host, Mapping))
+    return CampaignRecord(clean(str(record.get("name", ""))), hosts, _change(record.get("change")))
 
 
-def _host(said: Mapping[str, Any]) -> HostRecord:
-    sessions = tuple(each for each in _list(said.get("sessions")) if isinstance(each, int))
-    planned = said.get("planned")
+def _host(record: Mapping[str, Any]) -> HostRecord:
+    sessions = tuple(
+        session for session in _list(record.get("sessions")) if isinstance(session, int)
+    )
+    planned_sessions = record.get("planned")
     return HostRecord(
-        _text(said, "host"),
-        _text(said, "group"),
+        _text(record, "host"),
+        _text(record, "group"),
         sessions,
-        planned if isinstance(planned, int) else 0,
-        _texts(said.get("agents")),
-        _text(said, "state"),
-        _text(said, "code"),
-        _text(said, "detail"),
+        planned_sessions if isinstance(planned_sessions, int) else 0,
+        _texts(record.get("agents")),
+        _text(record, "state"),
+        _text(record, "code"),
+        _text(record, "detail"),
     )
 
 
-def _change(said: Any) -> PlannedChange | None:
-    if not isinstance(said, Mapping) or not (first := _texts(said.get("first"))):
+def _change(record: Any) -> PlannedChange | None:
+    if not isinstance(record, Mapping) or not (first := _texts(record.get("first"))):
         return None
-    seed = said.get("seed")
+    seed = record.get("seed")
     at, until = (
-        float(each) if isinstance(each, int | float) else None
-        for each in (said.get("at"), said.get("until"))
+        float(moment) if isinstance(moment, int | float) else None
+        for moment in (record.get("at"), record.get("until"))
     )
     return PlannedChange(
-        _text(said, "what"), first, at, until, seed if isinstance(seed, int) else None
+        _text(record, "what"), first, at, until, seed if isinstance(seed, int) else None
     )
 
 
-def _list(said: Any) -> list[Any]:
-    return said if isinstance(said, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    return clean(str(said.get(name) or ""))
+def _text(record: Mapping[str, Any], name: str) -> str:
+    return clean(str(record.get(name) or ""))
 
 
-def _texts(said: Any) -> tuple[str, ...]:
-    return tuple(clean(str(each)) for each in _list(said))
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(clean(str(item)) for item in _list(value))

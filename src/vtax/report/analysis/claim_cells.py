@@ -47,8 +47,8 @@ def host_here(number: int, mapped: Mapped) -> int:
 
 def mapping_of(mapped: Mapped, names: Iterable[str], hosts: Iterable[int]) -> dict[str, str]:
     """Return what of a mapping is about these platforms, and hosts by their numbers."""
-    named = {*names, *map(host_name, hosts)}
-    return {name: other for name, other in mapped.items() if name in named}
+    keys = {*names, *map(host_name, hosts)}
+    return {name: stand_in for name, stand_in in mapped.items() if name in keys}
 
 
 def check_mapping(
@@ -58,27 +58,29 @@ def check_mapping(
 
     numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
     """
-    there = {platform.name: platform for platform in analysis.platforms}
+    platforms = {platform.name: platform for platform in analysis.platforms}
     hosts = set(map(host_name, numbers))
-    for name, other in mapped.items():
-        where = f"--map {name}={other}"
+    for name, stand_in in mapped.items():
+        option = f"--map {name}={stand_in}"
         if name in hosts:
-            known = [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
-            if other not in known:
-                raise unknown("host", other, known, where, analysis.name)
+            host_names = [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
+            if stand_in not in host_names:
+                raise unknown("host", stand_in, host_names, option, analysis.name)
             continue
         if name not in named:
-            what = f"no {kind} of {analysis.study} names the platform {name!r}"
+            sentence = f"no {kind} of {analysis.study} names the platform {name!r}"
             hint = f"{kind}s name {', '.join(named)}" if named else f"it has no {kind}s"
-            raise BadInput(what, where=where, hint=hint)
-        if name in there and there[name].available:
-            what = f"{name} was measured itself, so nothing stands for it"
-            raise BadInput(what, where=where, hint="map platforms that this run has no values of")
-        if other not in there:
-            raise unknown("platform", other, list(there), where, analysis.name)
-        if not there[other].available:
-            what = f"{analysis.name} did not measure {other}: {there[other].reason}"
-            raise BadInput(what, where=where, hint=there[other].hint)
+            raise BadInput(sentence, where=option, hint=hint)
+        if name in platforms and platforms[name].available:
+            sentence = f"{name} was measured itself, so nothing stands for it"
+            raise BadInput(
+                sentence, where=option, hint="map platforms that this run has no values of"
+            )
+        if stand_in not in platforms:
+            raise unknown("platform", stand_in, list(platforms), option, analysis.name)
+        if not platforms[stand_in].available:
+            sentence = f"{analysis.name} did not measure {stand_in}: {platforms[stand_in].reason}"
+            raise BadInput(sentence, where=option, hint=platforms[stand_in].hint)
 
 
 def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
@@ -122,14 +124,14 @@ def selected(
 
     fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
     """
-    named = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
-    of_check = Selection({name: them for name, them in named.items() if them})
-    wanted = of_check.and_also(side.selection).and_also(check.selection)
-    names_metric = METRIC in wanted.choices
+    chosen_levels = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
+    of_check = Selection({name: levels for name, levels in chosen_levels.items() if levels})
+    selection = of_check.and_also(side.selection).and_also(check.selection)
+    names_metric = METRIC in selection.choices
     cells = [
         entry
         for entry in entries
-        if wanted.selects(entry.levels) and (names_metric or entry.section.metric.is_primary)
+        if selection.selects(entry.levels) and (names_metric or entry.section.metric.is_primary)
     ]
     outside = {PLATFORM, *fixed}
     within = by(*{*inner} - outside)

@@ -153,8 +153,8 @@ class Compared(OfSection):
     def warnings(self) -> Warnings:
         """The warnings of ratio and verdict, each text once."""
         parts = (self.ratio, self.verdict, self.relative)
-        found = [text for part in parts if part is not None for text in part.warnings]
-        return tuple(dict.fromkeys(found))
+        texts = [text for part in parts if part is not None for text in part.warnings]
+        return tuple(dict.fromkeys(texts))
 
 
 def by_table(pairs: Sequence[Compared]) -> list[list[int]]:
@@ -213,7 +213,7 @@ class Contrasts:
     def families(self) -> tuple[int, ...]:
         """How many contrasts the verdicts are corrected for, ascending: one family, or those of the run's table."""
         return tuple(
-            sorted({each.verdict.family for each in self.compared if each.verdict is not None})
+            sorted({pair.verdict.family for pair in self.compared if pair.verdict is not None})
         )
 
     @property
@@ -231,7 +231,9 @@ class Contrasts:
     def reason_empty(self) -> doc.Inline:
         """Return why there is no ratio at all: what each side lacks, or else what stands between them."""
         if not self.compared:
-            reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
+            reasons = {
+                repr(reason): reason for mismatch in self.mismatched for reason in mismatch.reasons
+            }
             return joined(list(reasons.values()), "; ")
         lacks = []
         for pair in self.compared:

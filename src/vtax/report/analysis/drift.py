@@ -24,60 +24,62 @@ _MOST = 1000  # values of which every pair is looked at
 def drift_warnings(
     series: Sequence[Series],
     confidence: float,
-    shown: Container[doc.WarnedPlace] | None = None,
+    places: Container[doc.WarnedPlace] | None = None,
     *,
     sessions: int = 1,
 ) -> tuple[doc.Warning, ...]:
     """Return one warning about all cells whose block means drift significantly over the run, Holm-adjusted.
 
-    series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
+    series: (place, blocks, block means) of every cell that is judged. places: those that the warning
     names, None for all; the others count in the family all the same. Nothing when no cell drifts.
     sessions: of the run; the test is of its blocks, whatever their session.
     """
     alpha = 1 - confidence
     series = [(place, *_thinned(blocks, means)) for place, blocks, means in series]
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
-    suspects = [each for each in series if _trend(each[2]) >= caution(each[2].size) * first_step]
+    suspects = [
+        suspect for suspect in series if _trend(suspect[2]) >= caution(suspect[2].size) * first_step
+    ]
     if not suspects:
         return ()
-    found = []
+    drifts = []
     for place, blocks, means in suspects:
         try:
-            found.append((place, find_drift(means, blocks, confidence)))
+            drifts.append((place, find_drift(means, blocks, confidence)))
         except StatsError:
             continue  # a mean of zero has no relative drift, and says so where it is shown
-    unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
-    adjusted = holm([*(drift.p_value for _, drift in found), *unsuspected]).tolist()[: len(found)]
-    drifting = [
-        (place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha
+    unsuspected = [1.0] * (len(series) - len(drifts))  # they count in the family all the same
+    adjusted = holm([*(drift.p_value for _, drift in drifts), *unsuspected]).tolist()[: len(drifts)]
+    drifting_cells = [
+        (place, drift, p) for (place, drift), p in zip(drifts, adjusted, strict=True) if p <= alpha
     ]
-    drifting = [each for each in drifting if shown is None or each[0] in shown]
-    if not drifting:
+    drifting_cells = [cell for cell in drifting_cells if places is None or cell[0] in places]
+    if not drifting_cells:
         return ()
-    changes = [drift.change for _, drift, _ in drifting]
+    changes = [drift.change for _, drift, _ in drifting_cells]
     cause = msg("a trend or slow wander")
     if sessions != 1:
         cause = msg(
             "a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart"
         )
     shared: dict[str, doc.Inline] = {
-        "p": doc.PValue(max(p for _, _, p in drifting), is_named=True),
+        "p": doc.PValue(max(p for _, _, p in drifting_cells), is_named=True),
         "cause": cause,
     }
-    low, high = (doc.Share(each, "signed decimal") for each in (min(changes), max(changes)))
+    low, high = (doc.Share(change, "signed decimal") for change in (min(changes), max(changes)))
     if len(changes) == 1:
-        found_here = Given("drift", {"change": low, **shared})
+        statement = Given("drift", {"change": low, **shared})
     elif f"{low.value:.3f}" == f"{high.value:.3f}":
-        found_here = Given(
+        statement = Given(
             "drift-of-cells", {"cells": doc.Count(len(changes)), "change": low, **shared}
         )
     else:
-        found_here = Given(
+        statement = Given(
             "drift-of-cells-between",
             {"cells": doc.Count(len(changes)), "low": low, "high": high, **shared},
         )
-    (warning,) = merged([found_here])
-    return (replace(warning, places=tuple(place for place, _, _ in drifting)),)
+    (warning,) = merged([statement])
+    return (replace(warning, places=tuple(place for place, _, _ in drifting_cells)),)
 
 
 def caution(blocks: int) -> float:

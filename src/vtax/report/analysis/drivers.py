@@ -16,14 +16,14 @@ def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
     """Platform -> its driver, of those that were tested and whose driver is installed here."""
     from vtax.platforms.registry import find_driver
 
-    found = {}
+    drivers_by_platform = {}
     for platform in analysis.platforms:
         driver = (
             find_driver(str(platform.identity.get("driver", ""))) if platform.available else None
         )
         if driver is not None:
-            found[platform.name] = driver
-    return found
+            drivers_by_platform[platform.name] = driver
+    return drivers_by_platform
 
 
 def choice_behind(driver: Driver | None, fact: str, value: str, baseline: str) -> Choice | None:

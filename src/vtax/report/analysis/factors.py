@@ -27,10 +27,10 @@ PARTS = (BLOCK, SESSION, HOST)
 def factors_of(analysis: Analysis) -> list[str]:
     """Return the factors of a run by name: first those that vary, then the settings that all cells share, then
     parts."""
-    varied = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
+    names = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
     fixed = dict.fromkeys(name for cell in analysis.cells for name in settings_of(cell))
     topology = [TOPOLOGY] if any(cell.topology for cell in analysis.cells) else []
-    return list(dict.fromkeys([PLATFORM, BENCHMARK, METRIC, *topology, *varied, *fixed, *PARTS]))
+    return list(dict.fromkeys([PLATFORM, BENCHMARK, METRIC, *topology, *names, *fixed, *PARTS]))
 
 
 def settings_of(cell: CellRecord) -> dict[str, Any]:
@@ -42,14 +42,18 @@ def settings_of(cell: CellRecord) -> dict[str, Any]:
 def recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
     """Return every level of a cell as text, but parts of the run. metric: empty for none."""
     settings = settings_of(cell) if isinstance(cell, CellRecord) else {}
-    named = {
+    own_levels = {
         PLATFORM: cell.platform,
         BENCHMARK: cell.label,
         METRIC: metric,
         TOPOLOGY: cell.topology,
     }
-    found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
-    return dict(Levels(found).texts)
+    levels = {
+        **settings,
+        **cell.levels,
+        **{name: level for name, level in own_levels.items() if level},
+    }
+    return dict(Levels(levels).texts)
 
 
 def first_spellings(factor: str, levels: Iterable[str]) -> dict[str, str]:
@@ -60,11 +64,11 @@ def first_spellings(factor: str, levels: Iterable[str]) -> dict[str, str]:
 
 def ordered(factor: str, levels: Iterable[str], platforms: Iterable[str]) -> tuple[str, ...]:
     """Levels, each once: platforms in the order of the run, numbers ascending, others as they come."""
-    found = dict.fromkeys(levels)
+    names = dict.fromkeys(levels)
     if factor == PLATFORM:
         order = list(platforms)
-        return tuple(sorted(found, key=order.index))
-    numbers = {level: number_of(level) for level in found}
+        return tuple(sorted(names, key=order.index))
+    numbers = {level: number_of(level) for level in names}
     if factor not in NAMES and all(number is not None for number in numbers.values()):
-        return tuple(sorted(found, key=lambda level: numbers[level] or 0.0))
-    return tuple(found)
+        return tuple(sorted(names, key=lambda level: numbers[level] or 0.0))
+    return tuple(names)

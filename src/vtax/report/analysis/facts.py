@@ -31,10 +31,13 @@ _NAMES: Mapping[str, doc.Message] = {
 
 def facts_of(host: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a store keeps of a host with the notes in it restored: why something is not counted."""
-    kept = host.get("not_counted")
-    if not isinstance(kept, Mapping):
+    not_counted = host.get("not_counted")
+    if not isinstance(not_counted, Mapping):
         return host
-    return {**host, "not_counted": {what: restored(str(why)) for what, why in kept.items()}}
+    return {
+        **host,
+        "not_counted": {counter: restored(str(reason)) for counter, reason in not_counted.items()},
+    }
 
 
 def fact_name(key: str) -> doc.Inline:
@@ -50,6 +53,6 @@ def fact_value(key: str, value: Any) -> doc.Inline:
         return msg("yes") if value else msg("no")
     if key.endswith("_bytes") and isinstance(value, int | float):
         return doc.Size(value)
-    if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, int | str) for item in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

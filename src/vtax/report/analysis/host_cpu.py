@@ -18,14 +18,14 @@ def with_answers(sections: Sequence[Section]) -> tuple[Section, ...]:
     for section in sections:
         if not is_host_cpu(section) or section.metric.is_primary:
             continue
-        known = costs.get(section.label)
-        if known is None or _rank(section) > _rank(known):
+        cost = costs.get(section.label)
+        if cost is None or _rank(section) > _rank(cost):
             costs[section.label] = section
-    marked = []
+    sections_marked = []
     for section in sections:
         is_answer = section.metric.is_primary or section is costs.get(section.label)
-        marked.append(replace(section, is_answer=is_answer))
-    return tuple(marked)
+        sections_marked.append(replace(section, is_answer=is_answer))
+    return tuple(sections_marked)
 
 
 def is_host_cpu(section: Section) -> bool:
@@ -43,7 +43,7 @@ def cost_section(section: Section, analysis: Analysis) -> Section | None:
     """Return the metric of the host's CPU time that belongs to a primary one; None without one."""
     if not section.metric.is_primary:
         return None
-    return next((each for each in analysis.costs if each.label == section.label), None)
+    return next((cost for cost in analysis.costs if cost.label == section.label), None)
 
 
 def unit_of_work(section: Section) -> str:

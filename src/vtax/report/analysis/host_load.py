@@ -50,10 +50,10 @@ def load_of(source: Source) -> CpuShares | None:
     trials, store = source.whole.data.trials, source.store
     if store is None or trials.id.size < 2:
         return None
-    chosen = np.unique(np.linspace(0, trials.id.size - 1, _MOST_TRIALS).astype(np.int64))
-    index = {trial: number for number, trial in enumerate(trials.id[chosen].tolist())}
-    total, others, steal = np.zeros((3, chosen.size))
-    is_counted = np.zeros(chosen.size, np.bool_)
+    numbers = np.unique(np.linspace(0, trials.id.size - 1, _MOST_TRIALS).astype(np.int64))
+    index = {trial: number for number, trial in enumerate(trials.id[numbers].tolist())}
+    total, others, steal = np.zeros((3, numbers.size))
+    is_counted = np.zeros(numbers.size, np.bool_)
     for trial, place, name, value in trial_counters(store.engine, list(index), _NAMES):
         number = index[trial]
         if name in _OWN:
@@ -63,12 +63,12 @@ def load_of(source: Source) -> CpuShares | None:
             total[number] += value if name in _TOTAL else 0.0
             others[number] += value if name not in _TOTAL or name in _BUSY else 0.0
             steal[number] += value if name == _STEAL else 0.0
-    minutes = minutes_of(trials)[chosen]
+    minutes = minutes_of(trials)[numbers]
     bins = np.minimum((minutes / (minutes.max() or 1.0) * _BINS).astype(np.int64), _BINS - 1)
-    sums = [np.bincount(bins, each * is_counted, _BINS) for each in (total, others, steal)]
+    sums = [np.bincount(bins, seconds * is_counted, _BINS) for seconds in (total, others, steal)]
     middle = np.bincount(bins, minutes, _BINS) / np.maximum(np.bincount(bins, minlength=_BINS), 1)
-    known = sums[0] > 0
-    if not known.any():
+    has_trials = sums[0] > 0
+    if not has_trials.any():
         return None
-    shares = [np.clip(each[known] / sums[0][known], 0.0, 1.0) for each in sums[1:]]
-    return CpuShares(middle[known], *shares)
+    shares = [np.clip(part[has_trials] / sums[0][has_trials], 0.0, 1.0) for part in sums[1:]]
+    return CpuShares(middle[has_trials], *shares)

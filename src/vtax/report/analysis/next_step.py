@@ -71,8 +71,8 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
 
     of: undecided comparisons of its cells that are not those of its table.
     """
-    undecided = _undecided(analysis) if of is None else tuple(of)
-    if not undecided or analysis.status not in ("finished", "interrupted", "paused"):
+    undecided_rows = _undecided(analysis) if of is None else tuple(of)
+    if not undecided_rows or analysis.status not in ("finished", "interrupted", "paused"):
         return None
     is_here = not analysis.provenance  # runs of other hosts, and merged ones, cannot go on
     has_boots = (
@@ -84,7 +84,7 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
     if is_here and (
         analysis.status == "interrupted" or (has_boots and analysis.status == "paused")
     ):
-        return NextStep(resume, left=undecided)
+        return NextStep(resume, left=undecided_rows)
     takes_sessions = is_here and not has_boots
     if len(analysis.sessions) > 1 or (
         len(analysis.sessions) < analysis.planned_sessions and takes_sessions
@@ -94,33 +94,46 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
         return NextStep(
             command,
             each_s * blocks if each_s else None,
-            left=undecided,
+            left=undecided_rows,
             is_new_run=not takes_sessions,
             is_new_session=True,
         )
     few = [
-        c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS
+        c
+        for c in undecided_rows
+        if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS
     ]
     if few:
-        missing = max(MINIMUM_BLOCKS - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
+        missing_blocks = max(
+            MINIMUM_BLOCKS - c.row.ratio.n_blocks for c in few if c.row.ratio is not None
+        )
         return replace(
-            _of_blocks(analysis, resume, each_s, missing, few, undecided), is_first_verdict=True
+            _of_blocks(analysis, resume, each_s, missing_blocks, few, undecided_rows),
+            is_first_verdict=True,
         )
     affordable = _affordable(analysis, each_s)
-    if best := _most_per_block(analysis.blocks, undecided, affordable):
-        return _of_blocks(analysis, resume, each_s, best, _decided_by(best, undecided), undecided)
+    if best_count := _most_per_block(analysis.blocks, undecided_rows, affordable):
+        return _of_blocks(
+            analysis,
+            resume,
+            each_s,
+            best_count,
+            _decided_by(best_count, undecided_rows),
+            undecided_rows,
+        )
     needed = {}
-    for comparison in undecided:
+    for comparison in undecided_rows:
         for note in withheld(comparison.row):
             if "minimum" in note.data:
                 needed[id(comparison)] = note.data["minimum"]
-    missing = max(needed.values(), default=0) - analysis.blocks
-    if missing > 0:
-        these = [c for c in undecided if id(c) in needed]
+    missing_blocks = max(needed.values(), default=0) - analysis.blocks
+    if missing_blocks > 0:
+        rows = [c for c in undecided_rows if id(c) in needed]
         return replace(
-            _of_blocks(analysis, resume, each_s, missing, these, undecided), is_first_verdict=True
+            _of_blocks(analysis, resume, each_s, missing_blocks, rows, undecided_rows),
+            is_first_verdict=True,
         )
-    noisy = tuple(c for c in undecided if not withheld(c.row))
+    noisy = tuple(c for c in undecided_rows if not withheld(c.row))
     chances = _chances(analysis, noisy, affordable or 0)
     if chances >= _FEWEST:
         return replace(
@@ -136,13 +149,13 @@ def _affordable(analysis: Analysis, each_s: float | None) -> int | None:
     return int(BUDGET_S / each_s / _SPARE) - (0 if can_be_extended(analysis) else analysis.blocks)
 
 
-def _chances(analysis: Analysis, undecided: Sequence[UndecidedRow], blocks: int) -> float:
+def _chances(analysis: Analysis, rows: Sequence[UndecidedRow], blocks: int) -> float:
     """How many comparisons so many further blocks would decide, a sum of chances."""
     if blocks < 1:
         return 0.0
     return sum(
         decided_after(analysis.rule, c.row.verdict, c.row.ratio, blocks)
-        for c in undecided
+        for c in rows
         if c.row.ratio is not None and c.row.verdict is not None
     )
 
@@ -165,52 +178,50 @@ def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
     """Return what further blocks may decide: not the costs of a cell that left early by its speed, and is in none."""
     rule = analysis.rule
     lets_go = rule.leaves_early and not rule.leaves_settled and analysis.status == "finished"
-    undecided = []
+    rows = []
     for section, point, row in every_row(analysis.answered):
         has_left = lets_go and row.settled
         if row.ratio is None or row.verdict is None or has_left:
             continue
         if row.verdict.kind == "undecided":
-            undecided.append(UndecidedRow(section, point, row))
-    return tuple(undecided)
+            rows.append(UndecidedRow(section, point, row))
+    return tuple(rows)
 
 
-def _decided_by(blocks: int, undecided: Sequence[UndecidedRow]) -> list[UndecidedRow]:
+def _decided_by(blocks: int, rows: Sequence[UndecidedRow]) -> list[UndecidedRow]:
     """Return the comparisons whose range of further blocks ends at so many."""
-    return [
-        c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks
-    ]
+    return [c for c in rows if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks]
 
 
-def _most_per_block(made: int, undecided: Sequence[UndecidedRow], most: int | None) -> int | None:
+def _most_per_block(
+    blocks: int, rows: Sequence[UndecidedRow], most_blocks: int | None
+) -> int | None:
     """Return the further blocks that decide most comparisons per block of the whole run; None without any up to
-    `most`."""
-    found = {
-        c.row.verdict.blocks_needed
-        for c in undecided
-        if c.row.verdict and c.row.verdict.blocks_needed
+    `most_blocks`."""
+    block_counts = {
+        c.row.verdict.blocks_needed for c in rows if c.row.verdict and c.row.verdict.blocks_needed
     }
-    ends = sorted(end for end in found if most is None or end <= most)
-    return max(ends, key=lambda end: len(_decided_by(end, undecided)) / (made + end), default=None)
+    ends = sorted(end for end in block_counts if most_blocks is None or end <= most_blocks)
+    return max(ends, key=lambda end: len(_decided_by(end, rows)) / (blocks + end), default=None)
 
 
 def _of_blocks(
     analysis: Analysis,
     resume: str,
     each_s: float | None,
-    more: int,
+    further_blocks: int,
     decides: Sequence[UndecidedRow],
-    undecided: Sequence[UndecidedRow],
+    rows: Sequence[UndecidedRow],
 ) -> NextStep:
     is_new_run = not can_be_extended(analysis)
-    blocks = analysis.blocks + more if is_new_run else more
+    blocks = analysis.blocks + further_blocks if is_new_run else further_blocks
     duration_s = None if each_s is None else each_s * blocks * _SPARE
     command = ""
     if duration_s is not None and not is_new_run:
         command = f"{resume} --budget {math.ceil(duration_s / _MINUTE_S)}min"
-    chosen = set(map(id, decides))
-    left = tuple(c for c in undecided if id(c) not in chosen)
-    return NextStep(command, duration_s, blocks, tuple(decides), left, is_new_run=is_new_run)
+    decided_ids = set(map(id, decides))
+    rows_left = tuple(c for c in rows if id(c) not in decided_ids)
+    return NextStep(command, duration_s, blocks, tuple(decides), rows_left, is_new_run=is_new_run)
 
 
 def can_be_extended(analysis: Analysis) -> bool:

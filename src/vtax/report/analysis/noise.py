@@ -38,22 +38,27 @@ def noise_of_host(
     machine: see counters.host.machine_id. The median over its primary metrics on these platforms; on any of the run's
     where it has none of these. Benchmarks without such a run are absent, and runs that cannot be read passed over.
     """
-    found: dict[str, BlockNoise] = {}
+    noise_by_benchmark: dict[str, BlockNoise] = {}
     for run in store.newest(machine):
-        if set(benchmarks) <= set(found):
+        if set(benchmarks) <= set(noise_by_benchmark):
             break
         try:
             analysis = analyse_data(load(store.engine, run))
         except StoreError:
             continue
-        for benchmark in set(benchmarks) - set(found):
-            each = list(_deviations(analysis, benchmark))
-            if known := [one for one in each if one[0] in platforms] or each:
-                of = list(dict.fromkeys(platform for platform, _ in known))
+        for benchmark in set(benchmarks) - set(noise_by_benchmark):
+            deviations = list(_deviations(analysis, benchmark))
+            if (
+                chosen := [deviation for deviation in deviations if deviation[0] in platforms]
+                or deviations
+            ):
+                of = list(dict.fromkeys(platform for platform, _ in chosen))
                 is_of_all = set(platforms) <= {*of, analysis.baseline}
                 source = f"run {run.name}" if is_of_all else f"run {run.name}, of {', '.join(of)}"
-                found[benchmark] = BlockNoise(float(np.median([sd for _, sd in known])), source)
-    return found
+                noise_by_benchmark[benchmark] = BlockNoise(
+                    float(np.median([sd for _, sd in chosen])), source
+                )
+    return noise_by_benchmark
 
 
 def _deviations(analysis: Analysis, benchmark: str) -> Iterator[tuple[str, float]]:

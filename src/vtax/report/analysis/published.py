@@ -82,7 +82,7 @@ def repeated(analysis: Analysis) -> Repeated:
 def published_of(analysis: Analysis) -> tuple[PublishedTable, ...]:
     """Return the published numbers that the run's study has."""
     return tuple(
-        PublishedTable.model_validate(each) for each in analysis.declared.get("published") or ()
+        PublishedTable.model_validate(table) for table in analysis.declared.get("published") or ()
     )
 
 
@@ -90,9 +90,9 @@ def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
     """Return every published number of the run's study, whether its platform was measured or not."""
     entries = entries_of(analysis)
     return [
-        each
+        number
         for table in published_of(analysis)
-        for each in _of_table(analysis, table, entries, mapped)
+        for number in _of_table(analysis, table, entries, mapped)
     ]
 
 
@@ -103,21 +103,23 @@ def _of_table(
     unit = units.get((table.benchmark, table.metric), "")
     point = tuple((factor, _shown(level)) for factor, level in table.where.items())
     for platform, value in table.values.items():
-        here = mapped.get(platform, platform)
-        cells = [e for e in entries if e.row.platform.name == here and _is_of(e, table)]
-        found = [cell.row.summary for cell in cells if cell.row.summary is not None]
+        platform_here = mapped.get(platform, platform)
+        cells = [e for e in entries if e.row.platform.name == platform_here and _is_of(e, table)]
+        summaries = [cell.row.summary for cell in cells if cell.row.summary is not None]
         mean = low = high = None
         mixed: tuple[str, ...] = ()
         if table.statistic == "largest_cv":
-            mean = max((summary.cv for summary in found if summary.n > 1), default=None)
-        elif len(found) == 1:
-            mean = found[0].mean
-            low, high = (found[0].low, found[0].high) if found[0].blocks > 1 else (None, None)
+            mean = max((summary.cv for summary in summaries if summary.n > 1), default=None)
+        elif len(summaries) == 1:
+            mean = summaries[0].mean
+            low, high = (
+                (summaries[0].low, summaries[0].high) if summaries[0].blocks > 1 else (None, None)
+            )
         else:
             mixed = tuple(residue([cell.levels for cell in cells], ()))
         deviation = table.plus_minus.get(platform)
         yield Published(
-            table, platform, here, point, unit, value, deviation, mean, low, high, mixed
+            table, platform, platform_here, point, unit, value, deviation, mean, low, high, mixed
         )
 
 
@@ -126,5 +128,5 @@ def _shown(level: object) -> str:
 
 
 def _is_of(entry: Cell, table: PublishedTable) -> bool:
-    named = Selection({BENCHMARK: (table.benchmark,), METRIC: (table.metric,)})
-    return named.and_also(table.selection).selects(entry.levels)
+    cell_of_table = Selection({BENCHMARK: (table.benchmark,), METRIC: (table.metric,)})
+    return cell_of_table.and_also(table.selection).selects(entry.levels)

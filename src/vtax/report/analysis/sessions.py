@@ -118,17 +118,17 @@ def machines_of(sessions: Sequence[SessionRecord], provenance: Mapping[str, Any]
         if session.number in names:
             hardware = str(session.host.get(HARDWARE_ID, ""))
             owners.setdefault(hardware, set()).add(names[session.number])
-    own: dict[str, set[str]] = {}
-    for hardware, named in owners.items():
-        if hardware and len(named) == 1:
-            own.setdefault(min(named), set()).add(hardware)
+    names_of_hardware: dict[str, set[str]] = {}
+    for hardware, host_names in owners.items():
+        if hardware and len(host_names) == 1:
+            names_of_hardware.setdefault(min(host_names), set()).add(hardware)
     machines = {}
     for session in sessions:
         name = names.get(session.number, "")
         hardware = str(session.host.get(HARDWARE_ID, ""))
         if not name:
             machines[session.number] = host_id(session.host)
-        elif len(own.get(name, ())) > 1 and hardware in own[name]:
+        elif len(names_of_hardware.get(name, ())) > 1 and hardware in names_of_hardware[name]:
             machines[session.number] = f"{name} {hardware}"
         else:
             machines[session.number] = name
@@ -141,14 +141,14 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     units = units_of_blocks(data)
     for block, (_, number) in zip(units.blocks.tolist(), units.labels.tolist(), strict=True):
         blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
-    versions, found = versions_of(data.run.provenance), []
+    versions, measured = versions_of(data.run.provenance), []
     machines = machines_of(data.run.sessions, data.run.provenance)
     for session in data.run.sessions:
         if blocks := tuple(blocks_of.get(session.number, ())):
             host = dict(facts_of(session.host))
-            if known := versions.get(session.number):
-                host[VERSIONS] = known
-            found.append(
+            if recorded := versions.get(session.number):
+                host[VERSIONS] = recorded
+            measured.append(
                 MeasuredSession(
                     session.number,
                     session.boot_id,
@@ -158,29 +158,29 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
                     machines[session.number],
                 )
             )
-    return tuple(found)
+    return tuple(measured)
 
 
 def boots(sessions: Sequence[MeasuredSession]) -> int | None:
     """In how many boots of the host they ran; None when that of one is not known."""
-    each = [
+    boots_of_sessions = [
         [facts.get("boot_id", "") for facts in session.host.get("boots", {}).values()]
         for session in sessions
     ]
-    known = {
+    boot_ids = {
         boot
-        for session, own in zip(sessions, each, strict=True)
-        for boot in (own or [session.boot_id])
+        for session, ids in zip(sessions, boots_of_sessions, strict=True)
+        for boot in (ids or [session.boot_id])
     }
-    return None if "" in known else len(known)
+    return None if "" in boot_ids else len(boot_ids)
 
 
 def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSession]]:
     """Identity of a host -> its sessions, in order; those of hosts that are not known together."""
-    found: dict[str, list[MeasuredSession]] = {}
+    sessions_by_host: dict[str, list[MeasuredSession]] = {}
     for session in sessions:
-        found.setdefault(session.machine, []).append(session)
-    return found
+        sessions_by_host.setdefault(session.machine, []).append(session)
+    return sessions_by_host
 
 
 def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:
@@ -237,11 +237,11 @@ def _changes(hosts: Sequence[Mapping[str, Any]]) -> Iterator[HostChange]:
         if not fields:
             yield HostChange(fact_name(fact), tuple(values))
         for field in fields:
-            each = tuple(
+            field_values = tuple(
                 value.get(field) if isinstance(value, Mapping) else None for value in values
             )
-            if any(value != each[0] for value in each):
-                yield HostChange(joined([fact_name(fact), field], ": "), each)
+            if any(value != field_values[0] for value in field_values):
+                yield HostChange(joined([fact_name(fact), field], ": "), field_values)
 
 
 def scope(sessions: Sequence[MeasuredSession]) -> doc.Inline:

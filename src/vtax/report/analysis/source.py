@@ -80,9 +80,9 @@ class Source:
         """See store.query.counters; of the cells that are shown. Raises StoreError."""
         if self.store is None:
             return {}
-        found, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
+        by_cell, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
         only = self.analysis.shown_cells
-        return {key: value for key, value in found.items() if only.selects(cells[key[0]].place)}
+        return {key: value for key, value in by_cell.items() if only.selects(cells[key[0]].place)}
 
     def block_counters(self, cells: Collection[int]) -> BlockCounters:
         """See store.query.block_counters; nothing without a store. Raises StoreError."""
@@ -104,11 +104,11 @@ def source_of(store: Store, run_name: str = LAST, *, wanted: FilterWords | None 
     run = store.open_run(run_name)
     only = EVERYTHING if wanted is None else selection_of(run, wanted)
     data = load(store.engine, run)
-    found = judged_run(data)
-    whole = Source(data, shown(data, found), store)
+    judged = judged_run(data)
+    whole = Source(data, shown(data, judged), store)
     if not only:
         return whole
-    analysis = shown(data, found, only)
+    analysis = shown(data, judged, only)
     return Source(data.narrowed(analysis.shown_cells), analysis, store, whole)
 
 
@@ -130,31 +130,33 @@ def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
         if name not in labels:
             raise unknown("benchmark", name, list(labels), "--benchmark", run.name)
     of_names = [label for name in benchmarks for label in labels[name]]
-    named = {PLATFORM: tuple(wanted.platforms), BENCHMARK: tuple(dict.fromkeys(of_names))}
-    known = KnownLevels(run.name, (cell.place for cell in run.cells))
-    where = Selection.parse(wanted.where, known, "--where", "write --where FACTOR=LEVEL")
-    found = Selection({name: them for name, them in named.items() if them}).and_also(where)
-    if found and not any(found.selects(cell.place) for cell in run.cells):
-        raise _nothing(run, found, known)
-    return found
+    chosen_levels = {PLATFORM: tuple(wanted.platforms), BENCHMARK: tuple(dict.fromkeys(of_names))}
+    known_levels = KnownLevels(run.name, (cell.place for cell in run.cells))
+    where = Selection.parse(wanted.where, known_levels, "--where", "write --where FACTOR=LEVEL")
+    selection = Selection(
+        {name: levels for name, levels in chosen_levels.items() if levels}
+    ).and_also(where)
+    if selection and not any(selection.selects(cell.place) for cell in run.cells):
+        raise _nothing(run, selection, known_levels)
+    return selection
 
 
-def _whole_names(parts: Sequence[str], known: Iterable[str]) -> list[str]:
+def _whole_names(parts: Sequence[str], run_names: Iterable[str]) -> list[str]:
     """Return names that were typed between commas, those together that are one known name with commas of its own."""
-    lengths = {tuple(re.split(r"\s*,\s*", name)): name for name in known}
-    names, left = list[str](), tuple(parts)
-    while left:
-        count = max((len(key) for key in lengths if key == left[: len(key)]), default=1)
-        names.append(lengths.get(left[:count], left[0]))
-        left = left[count:]
+    lengths = {tuple(re.split(r"\s*,\s*", name)): name for name in run_names}
+    names, words = list[str](), tuple(parts)
+    while words:
+        count = max((len(key) for key in lengths if key == words[: len(key)]), default=1)
+        names.append(lengths.get(words[:count], words[0]))
+        words = words[count:]
     return names
 
 
-def _nothing(run: RunHandle, only: Selection, known: KnownLevels) -> BadInput:
+def _nothing(run: RunHandle, only: Selection, known_levels: KnownLevels) -> BadInput:
     """Return the error for a selection without a cell: why its platforms were not tested, or what there is."""
-    named = [platform for platform in run.platforms if platform.name in only.platforms]
-    if named and not any(platform.available for platform in named):
-        first = named[0]
+    platforms = [platform for platform in run.platforms if platform.name in only.platforms]
+    if platforms and not any(platform.available for platform in platforms):
+        first = platforms[0]
         return BadInput(
             f"{run.name} could not test {first.name}: {first.reason}",
             where="--platform",
@@ -164,8 +166,8 @@ def _nothing(run: RunHandle, only: Selection, known: KnownLevels) -> BadInput:
         f"platforms {', '.join(dict.fromkeys(cell.platform for cell in run.cells))}",
         f"benchmarks {', '.join(dict.fromkeys(cell.label for cell in run.cells))}",
         *(
-            f"{factor} {', '.join(known.levels(factor))}"
-            for factor in known.factors
+            f"{factor} {', '.join(known_levels.levels(factor))}"
+            for factor in known_levels.factors
             if factor not in (PLATFORM, BENCHMARK)
         ),
     ]

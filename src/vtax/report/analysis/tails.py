@@ -18,13 +18,17 @@ Histograms = Mapping[int, Mapping[str, Sequence[float]]]
 
 def tail_of(benchmark: str, metric: str) -> Tail | None:
     """Return the percentile that a metric is, as its benchmark declares it; None of any other metric."""
-    known = find_benchmark(benchmark)
-    found = [each.tail for each in known.metrics if each.name == metric] if known else []
-    return found[0] if found else None
+    declared = find_benchmark(benchmark)
+    tails = (
+        [candidate.tail for candidate in declared.metrics if candidate.name == metric]
+        if declared
+        else []
+    )
+    return tails[0] if tails else None
 
 
 def pooled_values(
-    tail: Tail, blocks: Ints, seen: Observations, histograms: Histograms
+    tail: Tail, blocks: Ints, observations: Observations, histograms: Histograms
 ) -> list[float] | Note | None:
     """Return the percentile of all requests of each block, or why there is no answer: they are too few.
 
@@ -33,23 +37,26 @@ def pooled_values(
 
     tail: the percentile.
     blocks: those with values.
-    seen: every value.
+    observations: every value.
     histograms: id of a trial -> name -> histogram.
     """
-    found = [histograms.get(trial, {}).get(tail.histogram) for trial in seen.trial.tolist()]
-    known = [one for one in found if one and is_histogram(one)]
-    if len(known) < len(found):
+    trial_histograms = [
+        histograms.get(trial, {}).get(tail.histogram) for trial in observations.trial.tolist()
+    ]
+    usable = [histogram for histogram in trial_histograms if histogram and is_histogram(histogram)]
+    if len(usable) < len(trial_histograms):
         return None
     of_blocks = [
-        [one for one, of in zip(known, seen.block, strict=True) if of == block] for block in blocks
+        [histogram for histogram, of in zip(usable, observations.block, strict=True) if of == block]
+        for block in blocks
     ]
-    wholes = [merge_histograms(each) for each in of_blocks]
-    has_values = all(len(whole) > 1 for whole in wholes)
-    fewest = min(map(count_requests, wholes if has_values else known))
+    wholes = [merge_histograms(histograms_of_block) for histograms_of_block in of_blocks]
+    has_values = all(len(block_histogram) > 1 for block_histogram in wholes)
+    fewest = min(map(count_requests, wholes if has_values else usable))
     needed = round(BEYOND / (1 - tail.share))
     if fewest < needed:
         return Note("few-requests", requests=int(fewest), needed=needed)
-    if not has_values or all(len(each) == 1 for each in of_blocks):
+    if not has_values or all(len(histograms_of_block) == 1 for histograms_of_block in of_blocks):
         return None
-    values = [percentile(whole, tail.share) for whole in wholes]
+    values = [percentile(block_histogram, tail.share) for block_histogram in wholes]
     return [value for value in values if value is not None]

@@ -45,12 +45,12 @@ class Targets:
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     """Return whether a run of so many blocks met the targets of its rule, and which aims did not."""
     families = {a.name: a.family for a in aims}
-    known = {a.name: a.answer for a in aims}
+    answers = {a.name: a.answer for a in aims}
 
     def missed_by(names: Iterable[str]) -> dict[str, bool]:
-        return missed_of(rule, {name: known[name] for name in names})
+        return missed_of(rule, {name: answers[name] for name in names})
 
-    is_plain = not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
+    is_plain = not any(answer and answer.ratio.n_sessions == 1 for answer in answers.values())
     logs = {a.name: a.logs for a in aims}
     decision = decide(rule, logs, blocks, families, None if is_plain else missed_by)
     return Targets(decision, frozenset(decision.open if rule.has_targets else ()))
@@ -66,55 +66,55 @@ def missed_targets(
         return [] if blocks else [because]
     if not targets.missed:
         return [joined([_reason(rule, blocks, targets), because], ": ")]
-    missed = [aim for aim in aims if aim.name in targets.missed]
-    if rule.target_half_width is None and len(missed) > _MOST_NAMED:
+    missed_aims = [aim for aim in aims if aim.name in targets.missed]
+    if rule.target_half_width is None and len(missed_aims) > _MOST_NAMED:
         total = doc.Count(len(aims))
         return [
             plural(
                 "no verdict in {count} of {total} comparison",
                 "no verdict in {count} of {total} comparisons",
-                len(missed),
+                len(missed_aims),
                 total=total,
             )
         ]
-    return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in missed]
+    return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in missed_aims]
 
 
 def _reason(rule: Rule, blocks: int, targets: Targets) -> doc.Inline:
     """Return why the target of a rule without targets for single contrasts was missed."""
     if rule.is_counted:
-        made, total = doc.Count(blocks), rule.blocks
+        blocks_made, total = doc.Count(blocks), rule.blocks
         if blocks == 1:
             return plural(
                 "{made} of {count} block is made",
                 "{made} of {count} blocks is made",
                 total,
-                made=made,
+                made=blocks_made,
             )
         return plural(
             "{made} of {count} block are made",
             "{made} of {count} blocks are made",
             total,
-            made=made,
+            made=blocks_made,
         )
     return targets.decision.reason
 
 
 def failures(data: RunData) -> list[doc.Inline]:
     """Return a sentence for a run that was not finished, and for every cell with failed trials."""
-    found: list[doc.Inline] = []
+    sentences: list[doc.Inline] = []
     if data.run.status in ("interrupted", "failed"):
-        found.append(
+        sentences.append(
             msg(
                 "the run was not finished: {reason}",
                 reason=data.run.stopped_because or term(data.run.status),
             )
         )
-    measured = [failure for failure in data.failures if not failure.is_warmup]
-    for cell_index in dict.fromkeys(failure.cell for failure in measured):
+    failures_measured = [failure for failure in data.failures if not failure.is_warmup]
+    for cell_index in dict.fromkeys(failure.cell for failure in failures_measured):
         cell = data.run.cells[cell_index]
-        times = sum(failure.cell == cell_index for failure in measured)
-        found.append(
+        times = sum(failure.cell == cell_index for failure in failures_measured)
+        sentences.append(
             joined(
                 [
                     plural("{count} failed trial", "{count} failed trials", times),
@@ -123,24 +123,24 @@ def failures(data: RunData) -> list[doc.Inline]:
                 ": ",
             )
         )
-    return found
+    return sentences
 
 
 def _lack(rule: Rule, aim: Aim) -> doc.Inline:
-    made = int((~np.isnan(aim.logs)).sum())
+    blocks_made = int((~np.isnan(aim.logs)).sum())
     if rule.target_half_width is None:
         return msg("no verdict")
-    wanted = doc.Share(rule.target_half_width, "declared")
-    if not made:
-        return msg("no interval, requested ±{wanted}", wanted=wanted)
-    if made < rule.min_blocks:
+    target = doc.Share(rule.target_half_width, "declared")
+    if not blocks_made:
+        return msg("no interval, requested ±{wanted}", wanted=target)
+    if blocks_made < rule.min_blocks:
         return plural(
             "{count} block, at least {minimum} requested",
             "{count} blocks, at least {minimum} requested",
-            made,
+            blocks_made,
             minimum=doc.Count(rule.min_blocks),
         )
-    found = doc.Share(
+    width = doc.Share(
         half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width
     )
-    return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)
+    return msg("half-width ±{found}, requested ±{wanted}", found=width, wanted=target)

@@ -21,7 +21,7 @@ def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
     """
     ended = _timed_out(data)
     cells = [cell for cell in ended if not data.run.platforms[_platform(data, cell)].is_baseline]
-    found = {}
+    timeouts = {}
     for cell in cells:
         base = _baseline_of(data, cell)
         times, blocks = 0.0, int(np.unique(data.trials.block[data.trials.cell == cell]).size)
@@ -30,20 +30,22 @@ def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
             times = slower_at_least(
                 _durations(data, cell, ended[cell]), _durations(data, base, {}), level
             )
-        tried = int((~data.trials.is_warmup & (data.trials.cell == cell)).sum())
-        found[cell] = Timeouts(len(ended[cell]), tried, max(ended[cell].values()), times)
-    return found
+        trial_count = int((~data.trials.is_warmup & (data.trials.cell == cell)).sum())
+        timeouts[cell] = Timeouts(len(ended[cell]), trial_count, max(ended[cell].values()), times)
+    return timeouts
 
 
 def _timed_out(data: RunData) -> dict[int, dict[tuple[int, int], float]]:
     """Cell index -> (block, number) of its trials that timed out -> after how many seconds."""
-    found: dict[int, dict[tuple[int, int], float]] = {}
+    seconds_by_trial: dict[int, dict[tuple[int, int], float]] = {}
     for failure in data.failures:
         killed = part_of(failure.error, "killed-after")
         limit = killed.data["limit"] if killed and not failure.is_warmup else None
         if isinstance(limit, int | float) and 0 < limit < math.inf:
-            found.setdefault(failure.cell, {})[failure.block, failure.number] = float(limit)
-    return found
+            seconds_by_trial.setdefault(failure.cell, {})[failure.block, failure.number] = float(
+                limit
+            )
+    return seconds_by_trial
 
 
 def _platform(data: RunData, cell: int) -> int:
@@ -55,13 +57,14 @@ def _platform(data: RunData, cell: int) -> int:
 def _baseline_of(data: RunData, cell: int) -> int | None:
     """Return the index of the same point's cell on the baseline."""
     names = {platform.name for platform in data.run.platforms if platform.is_baseline}
-    own = data.run.cells[cell]
-    alike = (
+    cell_record = data.run.cells[cell]
+    candidates = (
         index
-        for index, other in enumerate(data.run.cells)
-        if (other.label, other.point) == (own.label, own.point) and other.platform in names
+        for index, candidate in enumerate(data.run.cells)
+        if (candidate.label, candidate.point) == (cell_record.label, cell_record.point)
+        and candidate.platform in names
     )
-    return next(alike, None)
+    return next(candidates, None)
 
 
 def _durations(data: RunData, cell: int, ended: dict[tuple[int, int], float]) -> BlockMeans:
@@ -69,9 +72,10 @@ def _durations(data: RunData, cell: int, ended: dict[tuple[int, int], float]) ->
     blocks: dict[int, list[float]] = {}
     for block, seconds in _trials_of(data, cell, ended):
         blocks.setdefault(block, []).append(seconds)
-    known = sorted(blocks)
+    blocks_known = sorted(blocks)
     return BlockMeans(
-        np.array(known, dtype=np.int64), np.array([np.mean(blocks[block]) for block in known])
+        np.array(blocks_known, dtype=np.int64),
+        np.array([np.mean(blocks[block]) for block in blocks_known]),
     )
 
 

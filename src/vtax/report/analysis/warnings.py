@@ -64,30 +64,30 @@ def warnings_of(
     )
 
 
-def merged(given: Iterable[Given]) -> tuple[doc.Warning, ...]:
+def merged(warnings: Iterable[Given]) -> tuple[doc.Warning, ...]:
     """Warnings of one code that differ in numbers alone as one, in the order they first came."""
-    found: dict[tuple[Any, ...], _Gathered] = {}
-    for each in given:
-        gathered = found.setdefault(
-            (each.code, each.is_primary, *_words(each.data)), _Gathered(each)
+    groups: dict[tuple[Any, ...], _Gathered] = {}
+    for warning in warnings:
+        gathered = groups.setdefault(
+            (warning.code, warning.is_primary, *_words(warning.data)), _Gathered(warning)
         )
-        gathered.cases[repr(sorted(each.data.items()))] = each.data
-        gathered.times += each.times
-        gathered.given.append(each)
-        if each.place is not None:
-            gathered.places[each.place] = None
-    return tuple(_warning(each) for each in found.values())
+        gathered.cases[repr(sorted(warning.data.items()))] = warning.data
+        gathered.times += warning.times
+        gathered.given.append(warning)
+        if warning.place is not None:
+            gathered.places[warning.place] = None
+    return tuple(_warning(group) for group in groups.values())
 
 
 def at_places(
     warnings: Iterable[doc.Warning], holds: Callable[[doc.WarnedPlace], bool]
 ) -> tuple[doc.Warning, ...]:
     """Warnings of the whole run, and what others say of some places: numbers, count and places of these alone."""
-    found: list[doc.Warning] = []
+    result: list[doc.Warning] = []
     for warning in warnings:
-        given = [each for each in warning.given if each.place is not None and holds(each.place)]
-        found += merged(given) if warning.places else [warning]
-    return tuple(found)
+        parts = [part for part in warning.given if part.place is not None and holds(part.place)]
+        result += merged(parts) if warning.places else [warning]
+    return tuple(result)
 
 
 def noted(
@@ -116,19 +116,19 @@ def _words(data: Mapping[str, doc.Inline]) -> Iterator[str]:
             yield repr(value)
 
 
-def _warning(gathered: _Gathered) -> doc.Warning:
-    cases, first = tuple(gathered.cases.values()), gathered.first
+def _warning(group: _Gathered) -> doc.Warning:
+    cases, first = tuple(group.cases.values()), group.first
     data = {name: _range(name, [case[name] for case in cases]) for name in first.data}
     return doc.Warning(
         first.code,
         severity_of(first.code),
         data,
         cases,
-        tuple(gathered.places),
-        gathered.times,
+        tuple(group.places),
+        group.times,
         first.is_primary,
         first.kind or first.code,
-        tuple(gathered.given),
+        tuple(group.given),
     )
 
 
@@ -136,8 +136,8 @@ def _range(name: str, values: list[doc.Inline]) -> doc.Inline:
     first = values[0]
     if isinstance(first, Note):
         one, many = forms_of(first.code)
-        each = [data_of(value) for value in values if isinstance(value, Note)]
-        data = {inner: _range(inner, [case[inner] for case in each]) for inner in each[0]}
+        cases = [data_of(value) for value in values if isinstance(value, Note)]
+        data = {inner: _range(inner, [case[inner] for case in cases]) for inner in cases[0]}
         return doc.Message(one, data, many, first.data.get("count", 1))
     if name == TEXT and isinstance(first, str):
         return merged_texts([str(value) for value in values])
@@ -220,8 +220,8 @@ def merged_texts(texts: Sequence[str]) -> str:
     if not is_mergeable(texts):
         return texts[0]
     return "".join(
-        _range_text(each) if place % 2 else each[0]
-        for place, each in enumerate(zip(*split, strict=True))
+        _range_text(pieces) if place % 2 else pieces[0]
+        for place, pieces in enumerate(zip(*split, strict=True))
     )
 
 

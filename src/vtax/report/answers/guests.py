@@ -37,12 +37,14 @@ def document(source: Source, _: Options) -> doc.Document:
 
 
 def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
-    numbers, alike = analysis.colours, _alike(analysis)
+    numbers, shared_options = analysis.colours, _alike(analysis)
     for platform in (p for p in analysis.platforms if p.available):
         ready = analysis.ready_s(platform.name)
         guests = [guest for guest in analysis.guests if guest.platform == platform.name]
-        own = {key: value for key, value in _options(platform).items() if key not in alike}
-        chosen = _settings(own)
+        own_options = {
+            key: value for key, value in _options(platform).items() if key not in shared_options
+        }
+        settings = _settings(own_options)
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
         median: doc.Inline = doc.Nothing()
         if ready:
@@ -54,7 +56,7 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
                 platform.version,
                 doc.Count(len(guests)),
                 median,
-                joined([chosen, *(styled(note, "caution") for note in notes)], "; "),
+                joined([settings, *(styled(note, "caution") for note in notes)], "; "),
             )
         )
 
@@ -67,13 +69,15 @@ def _options(platform: PlatformRecord) -> dict[str, Any]:
 
 def _alike(analysis: Analysis) -> dict[str, Any]:
     """Return the options that all of several tested platforms have alike."""
-    first, *others = [_options(each) for each in analysis.platforms if each.available] or [{}]
-    if not others:
+    first, *other_options = [
+        _options(platform) for platform in analysis.platforms if platform.available
+    ] or [{}]
+    if not other_options:
         return {}
     return {
         key: value
         for key, value in first.items()
-        if all(key in each and each[key] == value for each in others)
+        if all(key in options and options[key] == value for options in other_options)
     }
 
 
@@ -85,10 +89,10 @@ def _settings(options: Mapping[str, Any]) -> doc.Inline:
 
 
 def _shared(analysis: Analysis) -> doc.Inline:
-    declared = analysis.declared.get("guest")
-    if not declared:
+    guest_table = analysis.declared.get("guest")
+    if not guest_table:
         return msg("Image {image}.", image=analysis.image_key)
-    guest = GuestTable.model_validate(declared)  # a bundle may leave out what has a default
+    guest = GuestTable.model_validate(guest_table)  # a bundle may leave out what has a default
     size = msg(
         "{cpus} vCPU, {memory} of memory",
         cpus=doc.Count(guest.vcpus),

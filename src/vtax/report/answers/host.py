@@ -51,10 +51,10 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
             yield name, fact_value(key, value)
             continue
         is_note = key == "not_counted"
-        alike: dict[str, list[str]] = {}
+        names_by_text: dict[str, list[str]] = {}
         for inner, each in value.items():
-            alike.setdefault(str(each), []).append(inner)
-        for names in alike.values():
+            names_by_text.setdefault(str(each), []).append(inner)
+        for names in names_by_text.values():
             each = value[names[0]]
             text: doc.Inline = each if is_note else fact_value(names[0], each)
             what = listed(map(term, names)) if is_note else ", ".join(names)

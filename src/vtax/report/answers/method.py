@@ -48,12 +48,12 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
     yield joined([_unit(analysis), _spread()], " ")
     ratios: doc.Inline = joined([_ratio(analysis), _averaged(analysis)], " ")
     if any(section.better == "lower" for section in analysis.sections):
-        turned = msg(
+        inverse_note = msg(
             "Where lower is better, percent of {baseline} is of the inverse ratio, so that higher is better for each "
             "metric: twice the time is 50 %.",
             baseline=analysis.baseline,
         )
-        ratios = joined([ratios, turned], " ")
+        ratios = joined([ratios, inverse_note], " ")
     if analysis.declared.get("design", {}).get("trials", 1) != 1:
         averaged = msg(
             "With several trials in a block the ratio is that of the blocks' averages: a platform that is slow in "
@@ -83,9 +83,9 @@ def _counts(analysis: Analysis) -> Iterator[str]:
     counts: dict[str, list[str]] = {}
     for cell in analysis.cells:
         benchmark = find_benchmark(cell.benchmark)
-        found = found_count(benchmark, cell.parameters) if benchmark else None
-        if found:
-            parameter, count = found
+        work_count = found_count(benchmark, cell.parameters) if benchmark else None
+        if work_count:
+            parameter, count = work_count
             place = " ".join(filter(None, (cell.label, str(Levels(cell.levels)), parameter)))
             counts.setdefault(place, []).append(f"{cell.platform} {count}")
     for place, platforms in counts.items():
@@ -197,41 +197,43 @@ def _analysis(analysis: Analysis) -> doc.Inline:
         return joined(
             [msg("Over sessions no interval is widened for autocorrelated blocks."), noisier], " "
         )
-    tested = msg(
+    autocorrelation_note = msg(
         "From {fewest} blocks on, autocorrelated blocks widen an interval, and so does skewness where variances are "
         "unequal.",
         fewest=doc.Count(FEWEST_TO_TEST),
     )
-    guarded = msg(
+    equivalence_note = msg(
         "Equivalent must hold under the correlation of neighbouring blocks that they leave plausible; a verdict that "
         "a stronger one would undo names it."
     )
-    return joined([tested, guarded, noisier], " ")
+    return joined([autocorrelation_note, equivalence_note, noisier], " ")
 
 
 def _equal(analysis: Analysis) -> doc.Inline:
     """Return what all guests have in common; machines of the user have nothing in common."""
-    brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
+    own_platforms = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
     if analysis.declared.get("tuning"):
         equal = msg(" from the same image and with the same limits")
     else:
         equal = msg(" from the same image, on the same pinned CPUs and with the same limits")
-    if not brought:
+    if not own_platforms:
         return equal
-    own = msg(
+    own_note = msg(
         "; {platforms}: with its own files, CPUs and limits (see the audit)",
-        platforms=", ".join(brought),
+        platforms=", ".join(own_platforms),
     )
-    return joined([equal, own], "")
+    return joined([equal, own_note], "")
 
 
 def _order(analysis: Analysis) -> doc.Inline:
-    found = [f"{each.block}: {', '.join(each.platforms)}" for each in analysis.order]
-    first: doc.Inline = "; ".join(found[:_ORDER_SHOWN])
-    if len(found) > _ORDER_SHOWN:
-        rest = doc.Count(len(found) - _ORDER_SHOWN)
-        more = msg("{count} more blocks: see `position` in the CSV file", count=rest)
-        first = joined([first, more], "; ")
+    texts = [
+        f"{block_order.block}: {', '.join(block_order.platforms)}" for block_order in analysis.order
+    ]
+    first: doc.Inline = "; ".join(texts[:_ORDER_SHOWN])
+    if len(texts) > _ORDER_SHOWN:
+        further_count = doc.Count(len(texts) - _ORDER_SHOWN)
+        remainder = msg("{count} more blocks: see `position` in the CSV file", count=further_count)
+        first = joined([first, remainder], "; ")
     return msg(
         "Guests started in this order (seed {seed}), block by block: {order}.",
         seed=str(analysis.seed),
@@ -252,15 +254,17 @@ def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
 
 def _added_sessions(analysis: Analysis) -> Iterator[doc.Inline]:
     """Sessions beyond those of the study, whose blocks are none that were declared."""
-    added = [session for session in analysis.sessions if session.number > analysis.planned_sessions]
-    if added:
+    added_sessions = [
+        session for session in analysis.sessions if session.number > analysis.planned_sessions
+    ]
+    if added_sessions:
         yield plural(
             "{count} session of {blocks} blocks was added after a result was known; no interval allows for that "
             "look.",
             "{count} sessions of {blocks} blocks in all were added after results were known; no interval allows for "
             "these looks.",
-            len(added),
-            blocks=doc.Count(sum(len(session.blocks) for session in added)),
+            len(added_sessions),
+            blocks=doc.Count(sum(len(session.blocks) for session in added_sessions)),
         )
 
 

@@ -65,14 +65,14 @@ def _sessions(analysis: Analysis) -> doc.Table:
     )
     rows = [
         (
-            doc.Count(each.number),
-            *((of[each.number],) if len(hosts) > 1 else ()),
-            doc.Moment(each.started_at),
-            each.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
-            str(each.host.get("kernel", "")),
-            doc.Count(len(each.blocks)),
+            doc.Count(session.number),
+            *((of[session.number],) if len(hosts) > 1 else ()),
+            doc.Moment(session.started_at),
+            session.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
+            str(session.host.get("kernel", "")),
+            doc.Count(len(session.blocks)),
         )
-        for each in analysis.sessions
+        for session in analysis.sessions
     ]
     return doc.table_of(columns, rows, key="sessions", label=msg("Sessions"), style="facts")
 
@@ -81,15 +81,15 @@ def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
     """Return a section of the facts of the host that differ between sessions; none without any."""
     if not changes:
         return []
-    many = len(changes[0].values) > _MOST_COLUMNS
+    has_many = len(changes[0].values) > _MOST_COLUMNS
     columns = (
         doc.Column("fact", msg("fact")),
-        *(_by_value() if many else _by_session(len(changes[0].values))),
+        *(_by_value() if has_many else _by_session(len(changes[0].values))),
     )
     rows = [
         row
         for change in changes
-        for row in (_rows_by_value(change) if many else _row_by_session(change))
+        for row in (_rows_by_value(change) if has_many else _row_by_session(change))
     ]
     table = doc.table_of(
         columns, rows, key="host-changes", label=msg("Changes of the host"), style="facts"
@@ -125,21 +125,23 @@ def _rows_by_value(change: HostChange) -> Iterator[doc.TableRow]:
         yield doc.TableRow((change.name, msg("{count} values", count=doc.Count(len(values)))))
         return
     of = [json.dumps(value, sort_keys=True) for value in change.values]
-    for number, each in enumerate(values):
-        sessions = [n for n, value in enumerate(of, start=1) if value == each]
-        shown = doc.Nothing() if each == "null" else fact_value("", parse_json(each))
-        yield doc.TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
+    for number, text in enumerate(values):
+        sessions = [n for n, value in enumerate(of, start=1) if value == text]
+        value_cell = doc.Nothing() if text == "null" else fact_value("", parse_json(text))
+        yield doc.TableRow(
+            ("" if number else change.name, value_cell, ", ".join(_runs_of(sessions)))
+        )
 
 
 def _runs_of(numbers: Sequence[int]) -> Iterator[str]:
     """Yield `1-4`, `7`: ascending numbers, neighbours together."""
-    first = last = numbers[0]
+    first = end = numbers[0]
     for number in [*numbers[1:], None]:
-        if number == last + 1:
-            last = number
+        if number == end + 1:
+            end = number
             continue
-        yield str(first) if first == last else f"{first}-{last}"
-        first = last = number or 0
+        yield str(first) if first == end else f"{first}-{end}"
+        first = end = number or 0
 
 
 def _ratios(analysis: Analysis) -> Iterator[doc.Part]:
@@ -152,7 +154,7 @@ def _ratios(analysis: Analysis) -> Iterator[doc.Part]:
 
 def _table(section: Section, analysis: Analysis) -> doc.Table:
     """Return the percents with what the next unit may show; of several hosts for these, and for such as these."""
-    several = len(of_hosts(analysis.sessions)) > 1
+    has_several_hosts = len(of_hosts(analysis.sessions)) > 1
     interval = msg("{level} interval", level=analysis.level)
     of_all = msg("hosts like these, {level}", level=analysis.level)
     of_these = doc.Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
@@ -160,13 +162,17 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
         shared.PLATFORM,
         doc.Column(
             "percent",
-            shared.percent_title(analysis.baseline, of_all if several else interval),
+            shared.percent_title(analysis.baseline, of_all if has_several_hosts else interval),
             is_number=True,
         ),
-        *((of_these, doc.Column("hosts", msg("hosts"), is_number=True)) if several else ()),
+        *(
+            (of_these, doc.Column("hosts", msg("hosts"), is_number=True))
+            if has_several_hosts
+            else ()
+        ),
         doc.Column("sessions", msg("sessions"), is_number=True),
         doc.Column("next", msg("next host,\n{level}", level=analysis.level))
-        if several
+        if has_several_hosts
         else doc.Column("next", msg("next session,\n{level}", level=analysis.level)),
     )
 
@@ -174,10 +180,10 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
         ratio = row.ratio
         if ratio is None:
             return None
-        shown: list[doc.Inline] = [shared.relative_of(ratio, section)]
-        if several:
-            shown += [_of_these(ratio, section), doc.Count(ratio.n_hosts)]
-        return [*shown, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section)]
+        cells_of_row: list[doc.Inline] = [shared.relative_of(ratio, section)]
+        if has_several_hosts:
+            cells_of_row += [_of_these(ratio, section), doc.Count(ratio.n_hosts)]
+        return [*cells_of_row, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section)]
 
     rows = shared.groups(section.points, cells)
     return doc.Table(
@@ -191,9 +197,9 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
 
 def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
     """Return the interval for the hosts that were measured."""
-    if (these := ratio.of_these_hosts) is None:
+    if (interval := ratio.of_these_hosts) is None:
         return doc.Nothing()
-    low, high = these.low, these.high
+    low, high = interval.low, interval.high
     if section.share_better != "higher":
         low, high = 1 / high, 1 / low
     share = shared.relative_of(ratio, section)
@@ -221,7 +227,7 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
     def cells(row: Row) -> Sequence[doc.Inline] | None:
         if row.ratio is None or not row.ratio.nesting:
             return None
-        ranges, shown = _shares(row, section, analysis), list[doc.Inline]()
+        ranges, cells_of_row = _shares(row, section, analysis), list[doc.Inline]()
         for unit in units:
             level = _level(row, unit)
             low, high = ranges.get(unit, (math.nan, math.nan))
@@ -229,10 +235,10 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
             if unit in ranges:
                 bounds = doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole"))
             if level:
-                shown += [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds]
+                cells_of_row += [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds]
             else:
-                shown += [doc.Nothing()] * 3
-        return shown
+                cells_of_row += [doc.Nothing()] * 3
+        return cells_of_row
 
     rows = shared.groups(section.points, cells)
     label = msg("{title}: variance by level", title=shared.title_of(section))
@@ -249,7 +255,9 @@ def _shares(row: Row, section: Section, analysis: Analysis) -> Mapping[str, tupl
 def _level(row: Row, unit: str) -> Nesting | None:
     """Return what a row shows of one level; None where that is part of the one above."""
     return (
-        next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
+        next((nesting for nesting in row.ratio.nesting if nesting.unit == unit), None)
+        if row.ratio
+        else None
     )
 
 

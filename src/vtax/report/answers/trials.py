@@ -56,8 +56,8 @@ class Trial:
     @property
     def host_disk_ratio(self) -> float | None:
         """See HOST_DISK_RATIO; None of a trial without one."""
-        found = self.effective.get(HOST_DISK_RATIO)
-        return float(found) if isinstance(found, int | float) else None
+        ratio = self.effective.get(HOST_DISK_RATIO)
+        return float(ratio) if isinstance(ratio, int | float) else None
 
 
 def started(trial: Trial, precision: str = "milliseconds") -> str:
@@ -69,11 +69,11 @@ def started(trial: Trial, precision: str = "milliseconds") -> str:
 def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[Trial]:
     """Return all trials of a run's data, by their position. in_force: see store.query.effective."""
     errors = {(f.cell, f.block, f.number): f.error for f in data.failures}
-    trials, found = data.trials, []
+    trials, result = data.trials, []
     for n in np.argsort(trials.position, kind="stable").tolist():
         cell, block, number = int(trials.cell[n]), int(trials.block[n]), int(trials.number[n])
         duration_s = float(trials.outside_s[n])
-        found.append(
+        result.append(
             Trial(
                 int(trials.position[n]),
                 block,
@@ -87,7 +87,7 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
                 parse_json((in_force or {}).get(int(trials.id[n]), "{}")),
             )
         )
-    return found
+    return result
 
 
 def document(source: Source, _: Options) -> doc.Document:

@@ -59,18 +59,18 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     match = _PREFIXABLE.fullmatch(unit)
     if match is None or largest == 0.0:
         return Scale(unit, 1.0)
-    own, base = _PREFIXES[match["prefix"]], match["base"]
+    factor, base = _PREFIXES[match["prefix"]], match["base"]
     candidates = _TIMES if base == "s" else _SHOWN
-    best = max(
-        (p for p in candidates if largest * own / _PREFIXES[p] >= 1),
+    prefix = max(
+        (p for p in candidates if largest * factor / _PREFIXES[p] >= 1),
         key=_PREFIXES.__getitem__,
         default="n",
     )
-    if best not in candidates:
-        best = candidates[0]
-    if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[best] < 1:
-        best = ""
-    return Scale(f"{best}{base}{match['per'] or ''}", _PREFIXES[best] / own)
+    if prefix not in candidates:
+        prefix = candidates[0]
+    if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[prefix] < 1:
+        prefix = ""
+    return Scale(f"{prefix}{base}{match['per'] or ''}", _PREFIXES[prefix] / factor)
 
 
 @dataclass(frozen=True)
@@ -266,10 +266,10 @@ class Nothing(Value):
     """No value: the cell says so."""
 
 
-def first_of(texts: Sequence[Inline], most: int) -> list[Inline]:
+def first_of(texts: Sequence[Inline], limit: int) -> list[Inline]:
     """Return the first of several texts, and how many more there are."""
-    more = [msg("{count} more", count=Count(len(texts) - most))] if len(texts) > most else []
-    return [*texts[:most], *more]
+    remainder = [msg("{count} more", count=Count(len(texts) - limit))] if len(texts) > limit else []
+    return [*texts[:limit], *remainder]
 
 
 def more_blocks(low: int, high: int) -> Inline:

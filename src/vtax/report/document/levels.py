@@ -26,6 +26,6 @@ def _sizes() -> frozenset[str]:
     for benchmark in benchmarks().values():
         for name, field in benchmark.Parameters.model_fields.items():
             forms = alternatives_of(field.annotation, tuple(field.metadata))
-            is_size = any(conversion_of(each.metadata) is size_bytes for each in forms)
+            is_size = any(conversion_of(form.metadata) is size_bytes for form in forms)
             kinds.setdefault(name, set()).add(is_size)
-    return frozenset(name for name, found in kinds.items() if found == {True})
+    return frozenset(name for name, is_size_flags in kinds.items() if is_size_flags == {True})

@@ -23,7 +23,7 @@ def data_of(note: Note) -> dict[str, Inline]:
 
 def _typed(name: str, value: Any) -> Inline:
     if isinstance(value, list | tuple):
-        return joined([_typed(name, each) for each in value], "; " if name == "texts" else ", ")
+        return joined([_typed(name, item) for item in value], "; " if name == "texts" else ", ")
     if isinstance(value, str):
         return Message(value) if value in TERMS else value
     if typed := _TYPED.get(name):

@@ -93,10 +93,10 @@ def table_of(
     style: Literal["", "result", "facts", "overview", "list", "beside"] = "",
 ) -> Table:
     """Return a table whose rows are one group. rows: each as its cells, or as a row where it has a role."""
-    made = []
+    table_rows = []
     for row in rows:
-        made.append(row if isinstance(row, TableRow) else TableRow(tuple(row)))
-    return Table(tuple(columns), (Group(tuple(made)),), key, label, style)
+        table_rows.append(row if isinstance(row, TableRow) else TableRow(tuple(row)))
+    return Table(tuple(columns), (Group(tuple(table_rows)),), key, label, style)
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,9 @@ class Document:
         yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
 
 
-def empty_document(title: Inline, why: Inline, data: Any = None) -> Document:
+def empty_document(title: Inline, reason: Inline, data: Any = None) -> Document:
     """Return the document of a view that has nothing to show of a run, and why. data: as of a Document."""
-    return Document(title, (Paragraph(why),), data=data, nothing=why)
+    return Document(title, (Paragraph(reason),), data=data, nothing=reason)
 
 
 def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -201,10 +201,10 @@ def without_figures(document: Document) -> Document:
 
 
 def _without_figures(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    kept: list[Part] = []
+    parts_kept: list[Part] = []
     for part in parts:
         if not isinstance(part, Titled):
-            kept += () if isinstance(part, Figure) else (part,)
+            parts_kept += () if isinstance(part, Figure) else (part,)
         elif inner := _without_figures(part.parts):
-            kept.append(replace(part, parts=inner))
-    return tuple(kept)
+            parts_kept.append(replace(part, parts=inner))
+    return tuple(parts_kept)

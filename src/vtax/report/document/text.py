@@ -79,8 +79,14 @@ def plural(one: str, many: str, count: int, /, **data: Inline) -> Message:
 
 def joined(parts: Iterable[Inline], separator: str = ", ") -> Inline:
     """Texts as one, empty ones left out; a single text as it is."""
-    kept = tuple(part for part in parts if part != "")
-    return kept[0] if len(kept) == 1 else Joined(kept, separator) if kept else ""
+    filled_parts = tuple(part for part in parts if part != "")
+    return (
+        filled_parts[0]
+        if len(filled_parts) == 1
+        else Joined(filled_parts, separator)
+        if filled_parts
+        else ""
+    )
 
 
 def in_brackets(inside: Inline) -> Inline:
@@ -90,8 +96,8 @@ def in_brackets(inside: Inline) -> Inline:
 
 def listed(parts: Iterable[Inline]) -> Inline:
     """Return `a, b and c`."""
-    kept = tuple(parts)
-    return kept[0] if len(kept) == 1 else Joined(kept, ", ", is_list=True)
+    items = tuple(parts)
+    return items[0] if len(items) == 1 else Joined(items, ", ", is_list=True)
 
 
 def styled(text: Inline, role: Role) -> Inline:

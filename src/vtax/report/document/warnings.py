@@ -28,16 +28,16 @@ class WarnedPlace:
     @property
     def inline(self) -> Inline:
         """`docker, iperf3, direction=send, block 4`."""
-        when: Inline = ""
+        age: Inline = ""
         if self.block is not None:
             number = Count(self.block + 1)
-            when = (
+            age = (
                 msg("block {number}", number=number)
                 if self.block >= 0
                 else msg("before the first block")
             )
         return joined(
-            [self.platform, self.subject, Factor(self.levels) if self.levels else "", when]
+            [self.platform, self.subject, Factor(self.levels) if self.levels else "", age]
         )
 
 
@@ -72,16 +72,16 @@ class Warning:
     @property
     def text(self) -> Annotated[Inline, Means("the sentence, with ranges where numbers differ")]:
         """The sentence; with how many others are like it where no range can stand for them."""
-        found = sentence_of(self.code, self.data)
+        sentence = sentence_of(self.code, self.data)
         texts = [str(case["text"]) for case in self.cases if "text" in case]
         if len(texts) < 2 or str(self.data.get("text")) != texts[0]:
-            return found
+            return sentence
         like = plural(
             " (and {count} like it with other numbers)",
             " (and {count} like it with other numbers)",
             len(texts) - 1,
         )
-        return joined([found, like], "")
+        return joined([sentence, like], "")
 
     @property
     def texts(self) -> Annotated[tuple[Inline, ...], Means("every different sentence")]:

@@ -63,12 +63,13 @@ def _lines(source: Source) -> Iterator[str]:
     }
     guests = guests_of_trials(source.store.engine, run) if source.store else {}
     sessions = {session.number: session for session in run.sessions}
-    trials, known = data.trials, dict[str, str]()
-    measured = np.flatnonzero(trials.is_ok & ~trials.is_warmup)
-    first, last = (
-        np.searchsorted(data.measurements.trial, measured, side) for side in ("left", "right")
+    trials, known_keys = data.trials, dict[str, str]()
+    measured_trials = np.flatnonzero(trials.is_ok & ~trials.is_warmup)
+    starts, ends = (
+        np.searchsorted(data.measurements.trial, measured_trials, side)
+        for side in ("left", "right")
     )
-    spans = {int(t): slice(a, b) for t, a, b in zip(measured, first, last, strict=True)}
+    spans = {int(t): slice(a, b) for t, a, b in zip(measured_trials, starts, ends, strict=True)}
     for trial in sorted(
         spans, key=lambda t: (*place[run.cells[trials.cell[t]].platform], trials.position[t])
     ):
@@ -86,25 +87,25 @@ def _lines(source: Source) -> Iterator[str]:
             "block": int(trials.block[trial]) + 1,
             "guest": guests.get(int(trials.id[trial])),
         }
-        yield from _keys(keys, known)
+        yield from _keys(keys, known_keys)
         values = data.measurements.value[spans[trial]].tolist()
         pairs = [
             f"{value * factors[m]:.10g} {units[m]}"
             for m, value in zip(metrics, values, strict=True)
         ]
         yield f"Benchmark{names[trials.cell[trial]]} 1 {' '.join(pairs)}"
-    failed = int((~trials.is_ok & ~trials.is_warmup).sum())
-    yield f"# {failed} failed trials have no line"
+    failed_count = int((~trials.is_ok & ~trials.is_warmup).sum())
+    yield f"# {failed_count} failed trials have no line"
 
 
-def _keys(values: Mapping[str, Any], known: dict[str, str] | None = None) -> Iterator[str]:
+def _keys(values: Mapping[str, Any], known_keys: dict[str, str] | None = None) -> Iterator[str]:
     """Yield lines of configuration keys, of those that changed. A key without a value is deleted by an empty one."""
     for key, value in values.items():
-        written = "" if value is None else one_line(str(value))
-        if known is None or known.get(key, "") != written:
-            yield f"{key}: {written}".rstrip()
-        if known is not None:
-            known[key] = written
+        value_text = "" if value is None else one_line(str(value))
+        if known_keys is None or known_keys.get(key, "") != value_text:
+            yield f"{key}: {value_text}".rstrip()
+        if known_keys is not None:
+            known_keys[key] = value_text
 
 
 def _directions(metrics: Sequence[MetricRecord], units: Sequence[str]) -> Iterator[str]:
@@ -117,14 +118,14 @@ def _directions(metrics: Sequence[MetricRecord], units: Sequence[str]) -> Iterat
             yield f"Unit {unit} better={ways.pop()}"
 
 
-def _name(cell: CellRecord, declared: Mapping[str, Any]) -> str:
+def _name(cell: CellRecord, study: Mapping[str, Any]) -> str:
     """`Iperf3/direction=send-1`: a name does not begin with a lower-case letter; `-1` is the number of vCPUs."""
     label = _word(cell.label)
     parts = [
         label[:1].upper() + label[1:],
         *(f"{_word(k)}={_word(str(v))}" for k, v in cell.levels.items()),
     ]
-    guest = declared.get("guest")
+    guest = study.get("guest")
     vcpus = guest.get("vcpus", 1) if isinstance(guest, Mapping) else 1
     return f"{'/'.join(parts)}-{vcpus if isinstance(vcpus, int) else 1}"
 

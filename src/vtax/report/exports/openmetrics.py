@@ -29,9 +29,11 @@ def text(analysis: Analysis) -> str:
     samples: dict[str, list[str]] = {family: [] for family in _FAMILIES}
     for section, point, row in every_row(analysis.sections):
         labels = _labels(analysis, section, point, row)
-        for family, more, value in _values(row):
+        for family, further_labels, value in _values(row):
             if math.isfinite(value):
-                samples[family].append(f"{family}{{{_written({**labels, **more})}}} {value!r}")
+                samples[family].append(
+                    f"{family}{{{_written({**labels, **further_labels})}}} {value!r}"
+                )
     lines = [
         line
         for family, meaning in _FAMILIES.items()

@@ -40,9 +40,9 @@ def figures_of(
     yield means(section, analysis)
     if not has_ratios:
         return
-    for found in (ratios(section, analysis), ratios(section, analysis, is_far=True)):
-        if found.rows:
-            yield found
+    for figure in (ratios(section, analysis), ratios(section, analysis, is_far=True)):
+        if figure.rows:
+            yield figure
 
 
 def means(section: Section, analysis: Analysis) -> doc.RowFigure:
@@ -138,7 +138,7 @@ def order(source: Source) -> Iterator[doc.RowFigure]:
     analysis, trials = source.analysis, source.whole.data.trials
     if len(of_hosts(analysis.sessions)) > 1 or not trials.id.size:
         return
-    sections = [each for each in analysis.primary if any(map(_has_trials, each.rows))]
+    sections = [section for section in analysis.primary if any(map(_has_trials, section.rows))]
     if not sections:
         return
     minutes = dict(zip(trials.position.tolist(), minutes_of(trials).tolist(), strict=True))
@@ -188,26 +188,26 @@ def _loads(source: Source) -> Iterator[doc.FigureRow]:
     if load is None:
         return
     minutes = tuple(load.minutes.tolist())
-    found = (msg("CPU of other programs"), load.others), (msg("CPU steal"), load.steal)
-    for name, values in found:
+    series = (msg("CPU of other programs"), load.others), (msg("CPU steal"), load.steal)
+    for name, values in series:
         if values.max() >= _LEAST_LOAD:
             shares = tuple(values.tolist())
             yield doc.FigureRow(name, 0, None, values=shares, minutes=minutes)
 
 
-def means_of_sides(compared: Sequence[Compared], found: Contrasts) -> doc.RowFigure:
-    """Return the means of both sides beside each other, with a value per block. compared: of one metric."""
-    section = compared[0].section
-    scale, level = shared.scale_of(section), doc.Share(found.confidence, "declared")
+def means_of_sides(pairs: Sequence[Compared], contrasts: Contrasts) -> doc.RowFigure:
+    """Return the means of both sides beside each other, with a value per block. pairs: of one metric."""
+    section = pairs[0].section
+    scale, level = shared.scale_of(section), doc.Share(contrasts.confidence, "declared")
     groups = []
-    for levels, of_point in groupby(compared, key=lambda each: each.levels):
+    for levels, point_pairs in groupby(pairs, key=lambda pair: pair.levels):
         rows = []
-        for each in of_point:
+        for pair in point_pairs:
             for colour, (side, row) in enumerate(
-                ((found.baseline, each.baseline), (found.treatment, each.treatment))
+                ((contrasts.baseline, pair.baseline), (contrasts.treatment, pair.treatment))
             ):
                 label: doc.Inline = side.text
-                if found.treatment.is_run:
+                if contrasts.treatment.is_run:
                     label = joined([shared.platform_of(row.platform), side.name])
                 rows.append(_mean_row(doc.FigureRow(label, colour, None), row, scale))
         title = doc.Factor(levels_of(levels)) if levels else ""
@@ -218,8 +218,8 @@ def means_of_sides(compared: Sequence[Compared], found: Contrasts) -> doc.RowFig
         msg(
             "{title}: means of {treatment} and {baseline}, {level} interval and every block",
             title=shared.title_of(section),
-            treatment=found.treatment.text,
-            baseline=found.baseline.text,
+            treatment=contrasts.treatment.text,
+            baseline=contrasts.baseline.text,
             level=level,
         ),
         (msg("Mean with its {level} interval", level=level),),
@@ -234,12 +234,12 @@ def means_of_sides(compared: Sequence[Compared], found: Contrasts) -> doc.RowFig
 def compared(row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     """Return a comparison with the baseline and its verdict as a row of a figure, without its blocks."""
     assert row.ratio is not None
-    found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
+    figure_row = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
     if row.verdict is not None:
         verdict = shared.verdict_of(row.verdict, row.ratio, section)
-        text = joined([found.text, verdict], ": ")
-        return replace(found, text=text, verdict=verdict.look)
-    return found
+        text = joined([figure_row.text, verdict], ": ")
+        return replace(figure_row, text=text, verdict=verdict.look)
+    return figure_row
 
 
 def share_row(
@@ -326,10 +326,10 @@ def forest(analysis: Analysis) -> Iterator[doc.Part]:
         return
     if len(groups) + count > MOST_ROWS:
         return  # too long to be read: the figures of each metric show them
-    drawn = [_forest_figure(analysis, near, is_far=False)] if near else []
+    figures = [_forest_figure(analysis, near, is_far=False)] if near else []
     if far:
-        drawn.append(_forest_figure(analysis, far, is_far=True))
-    yield doc.Titled(msg("Every comparison"), tuple(drawn), key="forest")
+        figures.append(_forest_figure(analysis, far, is_far=True))
+    yield doc.Titled(msg("Every comparison"), tuple(figures), key="forest")
 
 
 def _forest_figure(

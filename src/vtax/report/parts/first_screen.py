@@ -35,19 +35,21 @@ def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[doc.Part]:
 
 def answer_line(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield the sentence that answers."""
-    if (found := sentence_of(analysis)) != "":
-        yield doc.Paragraph(styled(found, "strong"))
+    if (sentence := sentence_of(analysis)) != "":
+        yield doc.Paragraph(styled(sentence, "strong"))
 
 
 def also_differs_line(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield what differs beside the layer, which may be why a platform is faster or slower."""
-    found = also_differs(analysis)
-    said = [difference_of(each, analysis) for each in found[:_MOST_DIFFERENCES]]
-    if (more := len(found) - _MOST_DIFFERENCES) > 0:
-        text = plural("{count} more difference", "{count} more differences", more)
-        said.append(joined([text, styled(f"vtax show {analysis.name} --audit", "code")], ": "))
-    if said:
-        yield doc.Paragraph(joined([msg("Also differs:"), joined(said, "; ")], " "), "caution")
+    differences = also_differs(analysis)
+    sentences = [
+        difference_of(difference, analysis) for difference in differences[:_MOST_DIFFERENCES]
+    ]
+    if (further_count := len(differences) - _MOST_DIFFERENCES) > 0:
+        text = plural("{count} more difference", "{count} more differences", further_count)
+        sentences.append(joined([text, styled(f"vtax show {analysis.name} --audit", "code")], ": "))
+    if sentences:
+        yield doc.Paragraph(joined([msg("Also differs:"), joined(sentences, "; ")], " "), "caution")
 
 
 def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
@@ -62,36 +64,36 @@ def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
     not_whole = set()  # what it lacks was not measured yet
     if analysis.status != "finished":
         not_whole = {max((int(row.blocks[-1]) for row in rows if row.blocks.size), default=-1)}
-    made: dict[str, list[int]] = {}
+    platforms_by_blocks: dict[str, list[int]] = {}
     for row in rows:
         if row.ratio is not None and row.settled - not_whole:
-            made.setdefault(row.platform.name, []).append(row.ratio.n_blocks)
+            platforms_by_blocks.setdefault(row.platform.name, []).append(row.ratio.n_blocks)
     platforms = []
-    for name, blocks in made.items():
-        fewest, most = doc.Count(min(blocks)), doc.Count(max(blocks))
+    for name, blocks in platforms_by_blocks.items():
+        fewest, most_blocks = doc.Count(min(blocks)), doc.Count(max(blocks))
         factor = doc.Number(LATER_FACTOR, 2)
         if max(blocks) == EARLY_BLOCKS:
             factor = doc.Number(FACTOR, 1)
-        left = plural(
+        platforms_left = plural(
             "{platform} after {blocks} of {all} blocks ({count} comparison beyond a factor of {factor})",
             "{platform} after {blocks} of {all} blocks ({count} comparisons beyond a factor of {factor})",
             len(blocks),
             platform=analysis.platform_of(name),
-            blocks=fewest if fewest == most else doc.Range(fewest, most),
+            blocks=fewest if fewest == most_blocks else doc.Range(fewest, most_blocks),
             all=doc.Count(analysis.blocks),
             factor=factor,
         )
-        platforms.append(left)
+        platforms.append(platforms_left)
     if platforms:
         yield doc.Paragraph(joined([msg("Left early:"), joined(platforms, "; ")], " "))
 
 
-def difference_of(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:
+def difference_of(difference: AlsoDiffers, analysis: Analysis) -> doc.Inline:
     """Return `podman, docker: /scratch is overlay, native's is ext4 (fio)`: where it matters, if not everywhere."""
-    platforms = listed(analysis.platform_of(name) for name in found.platforms)
+    platforms = listed(analysis.platform_of(name) for name in difference.platforms)
     labels = {section.label for section in analysis.sections}
-    where = "" if labels <= set(found.labels) else joined(found.labels)
-    return joined([joined([platforms, found.text], ": "), in_brackets(where)], " ")
+    place = "" if labels <= set(difference.labels) else joined(difference.labels)
+    return joined([joined([platforms, difference.text], ": "), in_brackets(place)], " ")
 
 
 def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[doc.Part]:
@@ -106,17 +108,19 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[doc.Inline]:
 
     warnings: key of the chapter of warnings.
     """
-    kept = [
+    doubts = [
         w
         for w in analysis.warnings
         if w.severity != "note" and w.is_primary and w.code not in _NO_DOUBTS
     ]
-    order = sorted(kept, key=lambda w: (_harm(w), -w.times))
-    yield from (_doubt(each, analysis) for each in order[:_MOST_WARNINGS])
+    order = sorted(doubts, key=lambda w: (_harm(w), -w.times))
+    yield from (_doubt(warning, analysis) for warning in order[:_MOST_WARNINGS])
     if analysis.sessions:
         yield scope(analysis.sessions)
-    if (more := len(kept) - _MOST_WARNINGS) > 0:
-        yield doc.Link(plural("{count} more warning", "{count} more warnings", more), warnings)
+    if (further_count := len(doubts) - _MOST_WARNINGS) > 0:
+        yield doc.Link(
+            plural("{count} more warning", "{count} more warnings", further_count), warnings
+        )
 
 
 def _harm(warning: doc.Warning) -> int:
@@ -138,21 +142,21 @@ def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
     times: doc.Inline = ""
     if warning.times > 1:
         times = plural("{count} time", "{count} times", warning.times)
-    found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
-    of_run = [each.name for each in analysis.platforms if each.available]
-    where: doc.Inline = joined(found)
-    if len(found) > _MOST_NAMED:
-        where = plural("{count} platform", "{count} platforms", len(found))
-    if len(found) > 1 and set(found) >= set(of_run):
-        where = msg("all platforms")
+    names = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
+    of_run = [platform.name for platform in analysis.platforms if platform.available]
+    places: doc.Inline = joined(names)
+    if len(names) > _MOST_NAMED:
+        places = plural("{count} platform", "{count} platforms", len(names))
+    if len(names) > 1 and set(names) >= set(of_run):
+        places = msg("all platforms")
     if len(warning.places) == 1:
-        where = warning.places[0].inline
-    return joined([warning.text, in_brackets(joined([times, where]))], " ")
+        places = warning.places[0].inline
+    return joined([warning.text, in_brackets(joined([times, places]))], " ")
 
 
 def _next_step(step: NextStep) -> doc.Inline:
     """`Next: COMMAND (5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
-    undecided = _named(step.left)
+    names = _named(step.left)
     if step.is_new_session and step.is_new_run:
         return _new_session(step)
     if step.blocks:
@@ -160,19 +164,19 @@ def _next_step(step: NextStep) -> doc.Inline:
     if not step.command:
         return msg(
             "Next: no number of blocks within an hour would decide {comparisons}; stop other programs.",
-            comparisons=undecided,
+            comparisons=names,
         )
     command = _timed(styled(step.command, "code"), step)
     if step.is_new_session:
         return msg(
             "Next: {command} measures another session; undecided so far: {comparisons}.",
             command=command,
-            comparisons=undecided,
+            comparisons=names,
         )
     return msg(
         "Next: {command} completes the run; undecided so far: {comparisons}.",
         command=command,
-        comparisons=undecided,
+        comparisons=names,
     )
 
 
@@ -243,14 +247,21 @@ def _about(seconds: float) -> doc.Inline:
 
 def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
     """Whether they are too many for names."""
-    return len({(each.section.label, each.row.platform.name) for each in comparisons}) > _MOST_NAMED
+    return (
+        len(
+            {(comparison.section.label, comparison.row.platform.name) for comparison in comparisons}
+        )
+        > _MOST_NAMED
+    )
 
 
 def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
     of: dict[str, list[doc.PlatformCell]] = {}
-    for each in comparisons:
-        of.setdefault(each.section.label, []).append(shared.platform_of(each.row.platform))
+    for comparison in comparisons:
+        of.setdefault(comparison.section.label, []).append(
+            shared.platform_of(comparison.row.platform)
+        )
     if _are_counted(comparisons):
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(
@@ -259,10 +270,10 @@ def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     )
 
 
-def _platforms(found: Sequence[doc.PlatformCell]) -> doc.Inline:
+def _platforms(platforms: Sequence[doc.PlatformCell]) -> doc.Inline:
     """Return each once; with the number of its comparisons where it has several."""
     names: list[doc.Inline] = []
-    for platform, times in Counter(found).items():
+    for platform, times in Counter(platforms).items():
         count: doc.Inline = ""
         if times > 1:
             count = plural("{count} comparison", "{count} comparisons", times)

@@ -65,11 +65,16 @@ def run_line(analysis: Analysis) -> doc.Inline:
         doc.Moment(analysis.started_at),
     ]
     campaign = campaign_of(analysis.provenance)
-    planned = campaign.planned_sessions if campaign else analysis.planned_sessions
-    if (planned := max(planned, len(analysis.sessions))) > 1:
-        made = doc.Count(len(analysis.sessions))
+    planned_sessions = campaign.planned_sessions if campaign else analysis.planned_sessions
+    if (planned_sessions := max(planned_sessions, len(analysis.sessions))) > 1:
+        sessions_made = doc.Count(len(analysis.sessions))
         parts.append(
-            plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made)
+            plural(
+                "{made} of {count} session",
+                "{made} of {count} sessions",
+                planned_sessions,
+                made=sessions_made,
+            )
         )
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=doc.Duration(analysis.duration_s)))
@@ -78,28 +83,31 @@ def run_line(analysis: Analysis) -> doc.Inline:
 
 def _scratch(analysis: Analysis) -> str:
     """`/scratch: volume (docker: layer)`, as declared, and where guests had it elsewhere; empty for a run without it."""
-    declared = analysis.declared.get("scratch")
-    if not declared:
+    scratch_places = analysis.declared.get("scratch")
+    if not scratch_places:
         return ""
     places: dict[str, dict[str, None]] = {}
     for guest in analysis.guests:
         if "scratch" in guest.facts:
             places.setdefault(guest.platform, {})[str(guest.facts["scratch"])] = None
-    others = []
-    for name, found in places.items():
-        if set(found) != set(declared):
-            others.append(f"{name}: {', '.join(found)}")
-    exceptions = f" ({'; '.join(others)})" if others else ""
-    return f"/scratch: {', '.join(declared)}{exceptions}"
+    other_places = []
+    for name, place in places.items():
+        if set(place) != set(scratch_places):
+            other_places.append(f"{name}: {', '.join(place)}")
+    exceptions = f" ({'; '.join(other_places)})" if other_places else ""
+    return f"/scratch: {', '.join(scratch_places)}{exceptions}"
 
 
 def changed_line(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield which options changed the study, if any: `changed by --scale quick`; a report says in what."""
     changes = [
-        case for each in analysis.warnings if each.code == "study-changed" for case in each.cases
+        case
+        for warning in analysis.warnings
+        if warning.code == "study-changed"
+        for case in warning.cases
     ]
     if changes:
-        yield msg("changed by {options}", options=joined([each["option"] for each in changes]))
+        yield msg("changed by {options}", options=joined([change["option"] for change in changes]))
 
 
 def provenance_line(provenance: Mapping[str, Any]) -> doc.Inline:
@@ -107,20 +115,20 @@ def provenance_line(provenance: Mapping[str, Any]) -> doc.Inline:
     store."""
     parts: list[doc.Inline] = []
     if runs := merged_runs(provenance):
-        named = len(runs) <= _MOST_NAMED
-        names = ", ".join(str(each.get("name", "")) for each in runs)
-        many = msg("merged from {count} runs", count=doc.Count(len(runs)))
-        parts.append(msg("merged from {runs}", runs=names) if named else many)
-    if known := imported(provenance):
-        name, at = str(known.get("name", "")), known.get("at")
-        when = doc.Moment(at) if isinstance(at, int | float) else doc.Nothing()
-        origin = msg("imported, from a bundle of {name}, on {when}", name=name, when=when)
-        if known.get("is_other_host"):
+        has_names = len(runs) <= _MOST_NAMED
+        names = ", ".join(str(run.get("name", "")) for run in runs)
+        count_of_runs = msg("merged from {count} runs", count=doc.Count(len(runs)))
+        parts.append(msg("merged from {runs}", runs=names) if has_names else count_of_runs)
+    if import_record := imported(provenance):
+        name, at = str(import_record.get("name", "")), import_record.get("at")
+        moment = doc.Moment(at) if isinstance(at, int | float) else doc.Nothing()
+        origin = msg("imported, from a bundle of {name}, on {when}", name=name, when=moment)
+        if import_record.get("is_other_host"):
             origin = msg(
-                "imported from another host, where it is {name}, on {when}", name=name, when=when
+                "imported from another host, where it is {name}, on {when}", name=name, when=moment
             )
         parts.append(origin)
-        if known.get("is_anonymized"):
+        if import_record.get("is_anonymized"):
             parts.append(msg("anonymized"))
     return joined(parts)
 

@@ -25,19 +25,19 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
         doc.Column("source", msg("source"), wraps=True, room="wide"),
     )
     rows = []
-    for each in numbers:
-        name: doc.Inline = each.platform
+    for entry in numbers:
+        name: doc.Inline = entry.platform
         marks = next(
-            (platform.marks for platform in analysis.platforms if platform.name == each.here), ()
+            (platform.marks for platform in analysis.platforms if platform.name == entry.here), ()
         )
-        if each.here != each.platform:
-            name = msg("{here} for {there}", here=each.here, there=each.platform)
-        if marks and each.mean is not None:
+        if entry.here != entry.platform:
+            name = msg("{here} for {there}", here=entry.here, there=entry.platform)
+        if marks and entry.mean is not None:
             name = msg("{side} ({marks})", side=name, marks=joined(map(term, marks)))
-        texts = (term(each.table.source), term(each.table.note), each.table.in_part)
+        texts = (term(entry.table.source), term(entry.table.note), entry.table.in_part)
         source = joined(texts, "; ")
         rows.append(
-            doc.TableRow((name, _quantity(each), _with_deviation(each), _own(each), source))
+            doc.TableRow((name, _quantity(entry), _with_deviation(entry), _own(entry), source))
         )
     label = msg("published numbers beside those of this run")
     table = doc.table_of(columns, rows, key="published", label=label)
@@ -46,35 +46,38 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
     yield doc.Titled(msg("Published numbers"), parts, key="published numbers")
 
 
-def _quantity(each: Published) -> doc.Inline:
-    name = joined([each.table.benchmark, each.table.metric], " ")
-    what: doc.Inline = (
-        msg("largest CV of {metric}", metric=name) if each.table.statistic == "largest_cv" else name
+def _quantity(entry: Published) -> doc.Inline:
+    name = joined([entry.table.benchmark, entry.table.metric], " ")
+    quantity: doc.Inline = (
+        msg("largest CV of {metric}", metric=name)
+        if entry.table.statistic == "largest_cv"
+        else name
     )
-    return joined([what, doc.Factor(each.point)] if each.point else [what], ", ")
+    return joined([quantity, doc.Factor(entry.point)] if entry.point else [quantity], ", ")
 
 
-def _with_deviation(each: Published) -> doc.Inline:
-    if each.table.statistic == "largest_cv":
-        return doc.Share(each.value)
-    number: doc.Inline = joined([doc.Number(each.value, 4), unit_of(each.unit)], " ")
-    if not each.plus_minus:
+def _with_deviation(entry: Published) -> doc.Inline:
+    if entry.table.statistic == "largest_cv":
+        return doc.Share(entry.value)
+    number: doc.Inline = joined([doc.Number(entry.value, 4), unit_of(entry.unit)], " ")
+    if not entry.plus_minus:
         return number
-    return msg("{number} ± {deviation}", number=number, deviation=doc.Number(each.plus_minus, 3))
+    return msg("{number} ± {deviation}", number=number, deviation=doc.Number(entry.plus_minus, 3))
 
 
-def _own(each: Published) -> doc.Inline:
-    if each.mixed:
-        return muted(msg("several cells, by {factors}", factors=", ".join(each.mixed)))
-    if each.mean is None:
+def _own(entry: Published) -> doc.Inline:
+    if entry.mixed:
+        return muted(msg("several cells, by {factors}", factors=", ".join(entry.mixed)))
+    if entry.mean is None:
         return muted(msg("not measured"))
-    if each.table.statistic == "largest_cv":
-        return doc.Share(each.mean)
-    number: doc.Inline = joined([doc.Number(each.mean, 4), unit_of(each.unit)], " ")
-    if each.low is None or each.high is None:
+    if entry.table.statistic == "largest_cv":
+        return doc.Share(entry.mean)
+    number: doc.Inline = joined([doc.Number(entry.mean, 4), unit_of(entry.unit)], " ")
+    if entry.low is None or entry.high is None:
         return number
     return joined(
-        [number, doc.IntervalCell(each.low, each.high, "quantity", scale_for(each.unit, ()))], " "
+        [number, doc.IntervalCell(entry.low, entry.high, "quantity", scale_for(entry.unit, ()))],
+        " ",
     )
 
 
@@ -86,9 +89,9 @@ def cited(analysis: Analysis) -> Iterator[doc.Inline]:
 
 def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> Iterator[doc.Inline]:
     """Yield what --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
-    others = {section.label for section in analysis.sections} - set(labels or ())
+    other_labels = {section.label for section in analysis.sections} - set(labels or ())
     for change in map(StudyChange.model_validate, repeated(analysis).changed_by):
-        parts = [part for part in change.parts if labels is None or part.label not in others]
+        parts = [part for part in change.parts if labels is None or part.label not in other_labels]
         yield sentence_of("study-changed", {"option": change.option, "changes": listed(parts)})
 
 
@@ -100,13 +103,15 @@ def of_publication(analysis: Analysis) -> Iterator[doc.Paragraph]:
 
 def differences(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield where the study differs from its publication, in the words of its file."""
-    if given := repeated(analysis).differences:
+    if changes := repeated(analysis).differences:
         columns = (
             doc.Column("what", msg("what differs"), wraps=True),
             doc.Column("paper", msg("in the publication"), wraps=True),
             doc.Column("here", msg("here"), wraps=True),
         )
-        rows = [(each["what"], each["paper"], each["here"]) for each in given]
+        rows = [
+            (difference["what"], difference["paper"], difference["here"]) for difference in changes
+        ]
         yield doc.table_of(
             columns,
             rows,

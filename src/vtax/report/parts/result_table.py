@@ -54,8 +54,12 @@ def result_table(
     has_units = len({scale.unit for _, scale in (costs or {}).values()}) > 1
 
     def cells(row: Row, scale: doc.Scale) -> Sequence[doc.Inline]:
-        found = _cells(row, section, scale)
-        return found if costs is None else [*found, *_cost_cells(costs, row, has_units=has_units)]
+        row_cells = _cells(row, section, scale)
+        return (
+            row_cells
+            if costs is None
+            else [*row_cells, *_cost_cells(costs, row, has_units=has_units)]
+        )
 
     rows = shared.scaled_groups(section, cells, names)
     return doc.Table(
@@ -66,7 +70,7 @@ def result_table(
 def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]:
     if row.summary is None:
         return ["", "", "", "", "", "", "", _verdict(row, section)]
-    shown: list[doc.Inline] = [
+    row_cells: list[doc.Inline] = [
         *shared.mean_cells(row, scale),
         doc.Share(row.summary.cv),
         doc.Count(row.summary.n),
@@ -74,16 +78,16 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
     ]
     if row.platform.is_baseline:
         return [
-            *shown,
+            *row_cells,
             _baseline_cell(section),
             doc.Bar(1.0, 1.0, 1.0),
             _verdict(row, section),
         ]
     if row.ratio is None:
-        return [*shown, "", "", _verdict(row, section)]
+        return [*row_cells, "", "", _verdict(row, section)]
     relative = shared.relative_of(row.ratio, section)
     bar = doc.Bar(relative.low, relative.estimate, relative.high)
-    return [*shown, styled(relative, "strong"), bar, _verdict(row, section)]
+    return [*row_cells, styled(relative, "strong"), bar, _verdict(row, section)]
 
 
 def _share_title(section: Section, baseline: doc.Inline, interval: doc.Inline) -> doc.Inline:
@@ -150,16 +154,18 @@ def _cost_columns(section: Section, baseline: doc.Inline) -> tuple[doc.Column, .
 
 def _cost_cells(costs: _Costs, row: Row, *, has_units: bool) -> Sequence[doc.Inline]:
     """Return what the columns of costs show of a row. has_units: points have different ones."""
-    found, scale = costs.get((row.platform.name, row.cell.point), (None, doc.Scale("")))
-    if found is None or found.summary is None:
+    cost_row, scale = costs.get((row.platform.name, row.cell.point), (None, doc.Scale("")))
+    if cost_row is None or cost_row.summary is None:
         return "", "", ""
-    number = doc.Mean(found.summary.mean, (found.summary.high - found.summary.low) / 2, scale)
-    mean = joined([number, unit_of(scale.unit)], " ") if has_units else number
-    if found.platform.is_baseline:
-        return mean, doc.Share(1.0, "whole"), ""
-    if found.ratio is None:
-        return mean, "", ""
-    shown = doc.Relative(
-        found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate"
+    number = doc.Mean(
+        cost_row.summary.mean, (cost_row.summary.high - cost_row.summary.low) / 2, scale
     )
-    return mean, shown, replace(shown, shows="interval")
+    mean = joined([number, unit_of(scale.unit)], " ") if has_units else number
+    if cost_row.platform.is_baseline:
+        return mean, doc.Share(1.0, "whole"), ""
+    if cost_row.ratio is None:
+        return mean, "", ""
+    share_cell = doc.Relative(
+        cost_row.ratio.estimate, cost_row.ratio.low, cost_row.ratio.high, "amount", "estimate"
+    )
+    return mean, share_cell, replace(share_cell, shows="interval")

@@ -66,13 +66,13 @@ def verdict_of(
     What differs or is not decided is told by the bound of its loss, see `bound_of`, unless blocks are too few for a
     verdict or one is withheld. ratio: that is judged.
     """
-    more = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
+    block_counts = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
     is_open = verdict.kind == "undecided"
     bound: doc.Inline = ""
     leaning = leaning_of(verdict, ratio, section) if ratio is not None else ""
     if ratio is not None and ratio.n_blocks >= MINIMUM_BLOCKS and not reasons_of(verdict):
         bound = bound_of(verdict.kind, ratio.loss(section.better), section, is_compact=is_compact)
-    blocks = more if is_open else (0, 0)
+    blocks = block_counts if is_open else (0, 0)
     return doc.VerdictCell(verdict.kind, *blocks, verdict.margin, bound, leaning)
 
 
@@ -98,13 +98,13 @@ def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = Fals
         return ""
     if share == 0:
         return msg("not more") if is_cost else msg("not slower")
-    shown = doc.Share(safe_bound(share, is_most=not is_least))
+    bound_cell = doc.Share(safe_bound(share, is_most=not is_least))
     if is_compact:
         sign = "≥" if is_least else "≤"
-        return joined([joined([sign, shown], "\N{NO-BREAK SPACE}"), direction], " ")
+        return joined([joined([sign, bound_cell], "\N{NO-BREAK SPACE}"), direction], " ")
     if is_least:
-        return msg("at least {share} {direction}", share=shown, direction=direction)
-    return msg("at most {share} {direction}", share=shown, direction=direction)
+        return msg("at least {share} {direction}", share=bound_cell, direction=direction)
+    return msg("at most {share} {direction}", share=bound_cell, direction=direction)
 
 
 def no_verdict(section: Section) -> doc.Inline:
@@ -124,11 +124,11 @@ def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inl
 
 
 def absence_as_far_as_shown(
-    judged: Iterable[tuple[Ratio | None, Verdict | None]],
+    ratios_and_verdicts: Iterable[tuple[Ratio | None, Verdict | None]],
 ) -> Iterator[doc.Inline]:
     """Yield the same of the comparisons that are equivalent, and of those that cost at most the margin."""
     blocks: dict[str, list[int]] = {"equivalent": [], "at-most": []}
-    for ratio, verdict in judged:
+    for ratio, verdict in ratios_and_verdicts:
         if ratio and verdict and verdict.kind in blocks:
             blocks[verdict.kind].append(ratio.n_blocks)
     yield from as_far_as_shown(msg("equivalent"), blocks["equivalent"])
@@ -147,13 +147,15 @@ def relative_of(
 
     A time is told by how much longer it is. section: of its metric. baseline: to be named.
     """
-    found = ratio.efficiency(section.share_better)
+    efficiency = ratio.efficiency(section.share_better)
     is_of: Literal["performance", "amount", "time", "value"] = "amount"
     if is_inverse(section):
         is_of = "time" if is_time(section.metric.unit.partition("/")[0]) else "value"
     elif section.metric.role == "speed":
         is_of = "performance"
-    return doc.Relative(found.estimate, found.low, found.high, is_of, baseline=baseline)
+    return doc.Relative(
+        efficiency.estimate, efficiency.low, efficiency.high, is_of, baseline=baseline
+    )
 
 
 def is_inverse(section: Section) -> bool:
@@ -168,11 +170,13 @@ def share_of(value: float, low: float | None, high: float | None) -> doc.Relativ
 
 def predicted_of(ratio: Ratio, section: Section) -> doc.Inline:
     """Return the interval of one more session as a share of the baseline, see `relative_of`; nothing without one."""
-    found = ratio if section.share_better == "higher" else ratio.inverse
-    if found.predicted_low is None or found.predicted_high is None:
+    predicted = ratio if section.share_better == "higher" else ratio.inverse
+    if predicted.predicted_low is None or predicted.predicted_high is None:
         return doc.Nothing()
     share = relative_of(ratio, section)
-    return replace(share, low=found.predicted_low, high=found.predicted_high, shows="interval")
+    return replace(
+        share, low=predicted.predicted_low, high=predicted.predicted_high, shows="interval"
+    )
 
 
 def percent_title(baseline: doc.Inline, interval: doc.Inline) -> doc.Inline:
@@ -192,9 +196,9 @@ def own_margin(section: Section, analysis: Analysis) -> doc.Inline:
     return joined(["(±", doc.Share(section.margin, "declared"), ")"], "")
 
 
-def name_of(section: Section, among: Iterable[Section]) -> str:
+def name_of(section: Section, sections: Iterable[Section]) -> str:
     """Return `stream`, or `redis get` where several metrics of a benchmark are among those shown."""
-    names = {each.name for each in among if each.label == section.label}
+    names = {candidate.name for candidate in sections if candidate.label == section.label}
     return section.name if len(names) > 1 else section.label
 
 
@@ -216,11 +220,11 @@ def tool_of(section: Section) -> str:
     it."""
     if not section.tool_version:
         return ""
-    name, _, rest = section.tool_version.partition(" ")
-    is_doubled = bool(name and rest) and section.tool.lower().startswith(
+    name, _, version_text = section.tool_version.partition(" ")
+    is_doubled = bool(name and version_text) and section.tool.lower().startswith(
         name.lower()
     )  # python3: Python 3.13.5
-    version = _FLAGS.sub("", rest if is_doubled else section.tool_version)
+    version = _FLAGS.sub("", version_text if is_doubled else section.tool_version)
     if section.tool in ("", section.benchmark):
         return f"{section.benchmark} {version}"
     tool = f"{section.tool} {version}"
@@ -244,12 +248,14 @@ def scale_of(section: Section) -> doc.Scale:
 
 def scales_of(section: Section) -> tuple[doc.Scale, ...]:
     """Return the unit of each point: that of the section, or its own where one would read below 0.01 in that."""
-    whole = scale_of(section)
+    common_scale = scale_of(section)
     means = [[r.summary.mean for r in point.rows if r.summary] for point in section.points]
-    largest = [max(map(abs, each), default=0.0) / whole.divisor for each in means]
+    largest = [
+        max(map(abs, section_means), default=0.0) / common_scale.divisor for section_means in means
+    ]
     if all(value == 0 or value >= _MIN_SHOWN for value in largest):
-        return (whole,) * len(means)
-    return tuple(scale_for(section.metric.unit, each) for each in means)
+        return (common_scale,) * len(means)
+    return tuple(scale_for(section.metric.unit, section_means) for section_means in means)
 
 
 def scaled_groups(
@@ -259,31 +265,31 @@ def scaled_groups(
 ) -> tuple[doc.Group, ...]:
     """As groups of all points, with the unit beside the name of each point where units differ."""
     scales = scales_of(section)
-    found: list[doc.Group] = []
+    scaled: list[doc.Group] = []
     for point, scale in zip(section.points, scales, strict=True):
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
             unit = unit_of(scale.unit) if len(set(scales)) > 1 else ""
-            found.append(replace(group, title=joined([group.title, unit], ", ")))
-    return tuple(found)
+            scaled.append(replace(group, title=joined([group.title, unit], ", ")))
+    return tuple(scaled)
 
 
 def mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
     """Return the mean of a row and the half-width of its interval; two empty cells without values."""
     if row.summary is None:
         return "", ""
-    half = (row.summary.high - row.summary.low) / 2
-    mean = doc.Mean(row.summary.mean, half, scale, step=row.step)
+    half_width = (row.summary.high - row.summary.low) / 2
+    mean = doc.Mean(row.summary.mean, half_width, scale, step=row.step)
     return mean, muted(replace(mean, shows="half-width"))
 
 
 def by_point(rows: Iterable[tuple[ResultPoint, doc.TableRow]]) -> tuple[doc.Group, ...]:
     """Return the rows of each point below its name. rows: those of a point one after the other."""
-    found = []
+    groups_of_points = []
     for _, of in groupby(rows, key=lambda pair: pair[0].key):
         of_point = list(of)
         name = levels(of_point[0][0])
-        found.append(doc.Group(tuple(row for _, row in of_point), name))
-    return tuple(found)
+        groups_of_points.append(doc.Group(tuple(row for _, row in of_point), name))
+    return tuple(groups_of_points)
 
 
 def groups(
@@ -292,7 +298,7 @@ def groups(
     numbers: Mapping[str, int] | None = None,
 ) -> tuple[doc.Group, ...]:
     """Return a row for each for which there is something, below the name of its point where there are several."""
-    found = []
+    groups_of_rows = []
     for point in points:
         rows = []
         for row in point.rows:
@@ -302,8 +308,8 @@ def groups(
                 role: Literal["", "baseline"] = "baseline" if row.platform.is_baseline else ""
                 rows.append(doc.TableRow((name, *cells), role))
         if rows or point.levels:
-            found.append(doc.Group(tuple(rows), levels(point)))
-    return tuple(found)
+            groups_of_rows.append(doc.Group(tuple(rows), levels(point)))
+    return tuple(groups_of_rows)
 
 
 def named(section: Section) -> dict[str, str]:

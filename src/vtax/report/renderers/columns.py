@@ -32,7 +32,7 @@ def aligned(table: doc.Table) -> doc.Table:
 def _decimals_in(table: doc.Table, column: int) -> dict[_Kind, int]:
     """Return the decimals of the figures of each kind: of means the most, of shares the fewest that one has."""
     of: dict[_Kind, list[int]] = {}
-    most: dict[_Kind, int] = {}
+    decimals_by_kind: dict[_Kind, int] = {}
     for group in table.groups:
         for row in group.rows:
             for figure in _figures(row.cells[column]) if column < len(row.cells) else ():
@@ -42,23 +42,25 @@ def _decimals_in(table: doc.Table, column: int) -> dict[_Kind, int]:
                 of.setdefault(kind, []).append(decimals)
                 if isinstance(figure, doc.Mean):
                     room = numbers.most_decimals(figure.mean, figure.scale)
-                    most[kind] = min(most.get(kind, room), room)
-    found = {}
+                    decimals_by_kind[kind] = min(decimals_by_kind.get(kind, room), room)
+    by_kind = {}
     for kind, all_decimals in of.items():
-        found[kind] = min(all_decimals)
-        if kind in most:
-            found[kind] = min(max(all_decimals), most[kind])
-    return found
+        by_kind[kind] = min(all_decimals)
+        if kind in decimals_by_kind:
+            by_kind[kind] = min(max(all_decimals), decimals_by_kind[kind])
+    return by_kind
 
 
 def _own(figure: _Figure) -> tuple[_Kind, int | None]:
     """Return what figures have in common that are read beside each other, and the decimals that one has alone."""
     if isinstance(figure, doc.Mean):
-        own = numbers.mean_decimals(figure.mean, figure.half_width, figure.scale)
-        return ("mean", figure.scale), own
-    kind, own = numbers.relative_decimals(figure.estimate, figure.low, figure.high, figure.is_of)
+        decimals = numbers.mean_decimals(figure.mean, figure.half_width, figure.scale)
+        return ("mean", figure.scale), decimals
+    kind, decimals = numbers.relative_decimals(
+        figure.estimate, figure.low, figure.high, figure.is_of
+    )
     is_times = kind in ("slower", "faster", "times")
-    return (figure.is_of == "amount", is_times), own
+    return (figure.is_of == "amount", is_times), decimals
 
 
 def _with(figure: _Figure, columns: dict[_Kind, int]) -> _Figure:

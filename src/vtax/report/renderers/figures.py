@@ -56,7 +56,7 @@ def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes
         spec |= {"width": _WIDTH, "background": "@paper", "padding": 10, "config": config}
     title["text"] = textwrap.wrap(formatter.text(figure.title), title_chars)
     title["subtitle"] = [
-        line for each in sentences for line in textwrap.wrap(formatter.text(each), chars)
+        line for sentence in sentences for line in textwrap.wrap(formatter.text(sentence), chars)
     ]
     return _drawn({**spec, "title": title}, file_format)
 

@@ -125,15 +125,15 @@ class Formatter:
 
     def _relative(self, value: cells.Relative, role: Role) -> Iterator[Run]:
         """Yield `95.4 % [93.0, 97.0] slower`; below half of the baseline `7.41 times slower [7.09, 7.81]`."""
-        shown, interval, kind = numbers.relative(
+        text, interval, kind = numbers.relative(
             value.estimate, value.low, value.high, of=value.is_of, decimals=value.decimals
         )
         if interval and value.shows == "low":
             low, high = interval[1:-1].split(", ")
-            shown = high if kind in ("slower", "more") else low
+            text = high if kind in ("slower", "more") else low
         parts: list[Run] = []
         if value.shows != "interval":
-            parts.append(Run(self._share_of(value, self.number(shown), kind), role, value))
+            parts.append(Run(self._share_of(value, self.number(text), kind), role, value))
         if interval and value.shows in ("both", "interval"):
             parts.append(
                 Run(
@@ -152,8 +152,8 @@ class Formatter:
     def _share_of(self, value: cells.Relative, shown: str, kind: numbers.Kind) -> str:
         if kind == "percent":
             share = f"{shown}\N{NO-BREAK SPACE}%"
-            named = msg("{share} of {baseline}", share=share, baseline=value.baseline)
-            return self.text(named) if value.baseline else share
+            phrase = msg("{share} of {baseline}", share=share, baseline=value.baseline)
+            return self.text(phrase) if value.baseline else share
         if kind in ("more", "less"):
             return self._change_of(value, f"{shown}\N{NO-BREAK SPACE}%", kind)
         return self.text(
@@ -230,9 +230,13 @@ class Formatter:
     def where(self, warning: Warning) -> str:
         """Return the places on one line: the first two, and how many more."""
         shown = [self.text(place.inline) for place in warning.places[:_PLACES_SHOWN]]
-        more = len(warning.places) - _PLACES_SHOWN
-        rest = [self.text(msg("and {count} more", count=cells.Count(more)))] if more > 0 else []
-        return "; ".join([*shown, *rest])
+        further_count = len(warning.places) - _PLACES_SHOWN
+        remainder = (
+            [self.text(msg("and {count} more", count=cells.Count(further_count)))]
+            if further_count > 0
+            else []
+        )
+        return "; ".join([*shown, *remainder])
 
     def cases(self, warning: Warning) -> list[str]:
         """Return the sentences of all cases of a warning, each once with how often it stands."""
@@ -257,12 +261,12 @@ def efficiency_bar(low: float, estimate: float, high: float) -> str:
         min(value * _BAR_CELLS, _BAR_MAX + 1.0) for value in (low, estimate, high)
     )
     place = min(max(math.ceil(estimate), 1), _BAR_MAX + 1) - 1
-    drawn = "".join(
+    bar = "".join(
         "█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MAX)
     )
-    drawn += "»" if high > _BAR_MAX else " "
+    bar += "»" if high > _BAR_MAX else " "
     mark = "»" if place == _BAR_MAX else "◆"
-    return (drawn[:place] + mark + drawn[place + 1 :]).rstrip()
+    return (bar[:place] + mark + bar[place + 1 :]).rstrip()
 
 
 def _quantity(f: Formatter, value: cells.Quantity) -> str:
@@ -271,19 +275,19 @@ def _quantity(f: Formatter, value: cells.Quantity) -> str:
 
 
 def _mean(f: Formatter, value: cells.Mean) -> str:
-    mean, half = numbers.mean_and_half_width(
+    mean, half_width = numbers.mean_and_half_width(
         value.mean, value.half_width, value.scale, value.step, value.decimals
     )
-    shown = {"mean": [mean], "half-width": [half], "both": [mean, half]}[value.shows]
+    texts = {"mean": [mean], "half-width": [half_width], "both": [mean, half_width]}[value.shows]
     unit = f.text(unit_of(value.scale.unit)) if value.shows == "both" else ""
-    return " ".join(filter(None, [f.number(" ".join(filter(None, shown))), unit]))
+    return " ".join(filter(None, [f.number(" ".join(filter(None, texts))), unit]))
 
 
 def _interval(f: Formatter, value: cells.IntervalCell) -> str:
     if value.of == "quantity":
         return f.number(numbers.bounds(value.low, value.high, value.scale))
-    shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
-    return f"[{f.language.separator.join(shown)}]"
+    texts = [f.value(cells.Share(bound, "change")) for bound in (value.low, value.high)]
+    return f"[{f.language.separator.join(texts)}]"
 
 
 def _share(f: Formatter, value: cells.Share) -> str:
@@ -295,7 +299,7 @@ def _share(f: Formatter, value: cells.Share) -> str:
     formats: Mapping[str, Callable[[float], str]] = {
         "figures": numbers.percent,
         "declared": numbers.plain_percent,
-        "whole": lambda each: format_percent(each, ".0f"),
+        "whole": lambda share: format_percent(share, ".0f"),
     }
     return f.number(formats[value.style](share))
 

@@ -129,10 +129,10 @@ class TextGrid:
             for number, (part, width, is_right) in enumerate(
                 zip(parts, widths, flush, strict=True)
             ):
-                shown = part or Text()
+                part_text = part or Text()
                 room = width - (indent if number == 0 and not shape.is_stacked else 0)
-                padding = " " * max(room - shown.cell_len, 0)
-                line.append(padding if is_right else "").append_text(shown).append(
+                padding = " " * max(room - part_text.cell_len, 0)
+                line.append(padding if is_right else "").append_text(part_text).append(
                     "" if is_right else padding
                 )
                 line.append(" " * shape.gap)
@@ -149,25 +149,24 @@ def fitted(natural: Sequence[int], minimum: Sequence[int], room: int) -> list[in
     widths = list(minimum)
     for maximum in range(max(natural), 0, -1):
         widths = [
-            min(wanted, max(needed, maximum))
-            for wanted, needed in zip(natural, minimum, strict=True)
+            min(width, max(needed, maximum)) for width, needed in zip(natural, minimum, strict=True)
         ]
         if sum(widths) <= room:
             break
-    for number, wanted in enumerate(natural):
-        if sum(widths) < room and widths[number] < wanted:
+    for number, width in enumerate(natural):
+        if sum(widths) < room and widths[number] < width:
             widths[number] += 1
     return widths
 
 
 def _extent(rows: Sequence[_Row], column: int, parts: Callable[[str], list[str]]) -> int:
     """Return the widest part of a column's cells, at least 1."""
-    found = [
+    spans = [
         Text(part).cell_len + (0 if column else row.indent)
         for row in rows
         for part in parts(row.cells[column].plain)
     ]
-    return max([1, *found])
+    return max([1, *spans])
 
 
 def _lines_of(text: str) -> list[str]:
@@ -182,6 +181,6 @@ def _wrapped(console: Console, cell: Text, width: int) -> list[Text]:
 
 
 def _styled(text: Text, style: str) -> Text:
-    made = text.copy()
-    made.stylize(style)
-    return made
+    copy = text.copy()
+    copy.stylize(style)
+    return copy

@@ -37,16 +37,18 @@ def html(
         lstrip_blocks=True,
     )
     formatter = Formatter(language)
-    drawn = [_drawn("", document, formatter)]
-    drawn += [_drawn(chapter_key(number), each, formatter) for number, each in enumerate(chapters)]
-    specs = [spec for each in drawn for spec in each["specs"]]
+    bodies = [_drawn("", document, formatter)]
+    bodies += [
+        _drawn(chapter_key(number), chapter, formatter) for number, chapter in enumerate(chapters)
+    ]
+    specs = [spec for chapter in bodies for spec in chapter["specs"]]
     return environment.get_template("report.html.j2").render(
         language=language.code,
         version=__version__,
-        first=drawn[0],
-        chapters=drawn[1:],
+        first=bodies[0],
+        chapters=bodies[1:],
         contents=formatter.text(msg("Contents")),
-        running=Markup(_css_text(drawn[0]["title"])),
+        running=Markup(_css_text(bodies[0]["title"])),
         footer=formatter.text(
             msg(
                 "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
@@ -80,7 +82,7 @@ def _drawn(key: str, document: doc.Document, formatter: Formatter) -> dict[str, 
 
 def _css_text(text: str) -> str:
     """Return a text as a string of a style sheet inside HTML: every character that means something there escaped."""
-    return '"' + re.sub(r"[^\w .,:;()-]", lambda found: f"\\{ord(found[0]):x} ", text) + '"'
+    return '"' + re.sub(r"[^\w .,:;()-]", lambda match: f"\\{ord(match[0]):x} ", text) + '"'
 
 
 def colour_styles() -> list[str]:

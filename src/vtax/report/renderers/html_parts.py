@@ -56,7 +56,7 @@ class HtmlParts:
         if not isinstance(part, doc.Titled):
             return self.part(part)
         key = self._id(part.key)
-        inner = joined((self.part(each) for each in part.parts), "\n")
+        inner = joined((self.part(inner_part) for inner_part in part.parts), "\n")
         kind = Markup(' class="summary"') if part.role == "summary" else ""
         return element(
             "<section{}{}>\n<h2>{}</h2>\n{}\n</section>", key, kind, self.inline(part.title), inner
@@ -70,9 +70,9 @@ class HtmlParts:
             if isinstance(part, doc.Titled)
         ]
         return [
-            (*named, self._results(part) if part.key == "results" else [])
-            for part, named in titled
-            if named
+            (*heading, self._results(part) if part.key == "results" else [])
+            for part, heading in titled
+            if heading
         ]
 
     def _results(self, chapter: doc.Titled) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ class HtmlParts:
             for part in chapter.parts
             if isinstance(part, doc.Titled) and part.subtitle != ""
         )
-        return [named for named in inner if named]
+        return [heading for heading in inner if heading]
 
     def _named(self, section: doc.Titled) -> tuple[str, str] | None:
         return (
@@ -113,16 +113,16 @@ class HtmlParts:
         runs = list(self.formatter.runs(text))
         if len(runs) == 1:  # most cells
             return self._run(runs[0], breaks=breaks)
-        return joined(self._run(each, breaks=breaks) for each in _together(runs))
+        return joined(self._run(group, breaks=breaks) for group in _together(runs))
 
     def _run(self, run: Run, *, breaks: bool = True) -> Markup:
         if isinstance(run.value, doc.PlatformCell):
             name = self._platform(run.value)
             return element('<span class="strong">{}</span>', name) if run.role == "strong" else name
         if isinstance(run.value, doc.VerdictCell):
-            word, more = self.formatter.verdict(run.value)
-            rest = element(' <span class="muted">{}</span>', more) if more else ""
-            return element('<span class="key {}">{}</span>{}', run.value.look, word, rest)
+            word, addition = self.formatter.verdict(run.value)
+            suffix = element(' <span class="muted">{}</span>', addition) if addition else ""
+            return element('<span class="key {}">{}</span>{}', run.value.look, word, suffix)
         text = escape(run.text)
         if run.link:
             text = element('<a href="#{}">{}</a>', self._name(run.link), text)
@@ -145,19 +145,19 @@ class HtmlParts:
         return element("{}{}{}", swatch if number >= 0 else "", platform.name, marks)
 
     def _judged(self, value: doc.Relative, verdict: doc.VerdictCell) -> Markup:
-        shown, interval = (
-            self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS
+        figure, interval = (
+            self.formatter.text(replace(value, verdict=None, shows=share)) for share in PARTS
         )
         word = self.formatter.word(verdict)
-        said = element('<span class="hidden">, {}</span>', word)
+        word_part = element('<span class="hidden">, {}</span>', word)
         if verdict.bound != "" or verdict.leaning:
-            said = element(' <span class="bound">{}</span>', word)
+            word_part = element(' <span class="bound">{}</span>', word)
         return element(
             '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>{}',
             SIGNS[verdict.sign],
-            shown,
+            figure,
             interval or self.formatter.text(msg("no interval")),
-            said,
+            word_part,
         )
 
     def _id(self, key: str) -> Markup:
@@ -177,20 +177,24 @@ class HtmlParts:
         figures = [part for part in section.parts if _is_figure(part)]
         parts = [self.part(part) for part in section.parts if not _is_figure(part)]
         if figures:
-            drawn = joined(map(self.part, figures), "\n")
-            parts.append(element('<div class="figures">{}</div>', drawn))
+            drawings = joined(map(self.part, figures), "\n")
+            parts.append(element('<div class="figures">{}</div>', drawings))
         inner, title = joined(parts, "\n"), self.inline(section.title)
         if section.is_folded:
             return element(
                 '<details class="more"><summary>{}</summary>\n{}\n</details>', title, inner
             )
-        small = (
+        narrow_body = (
             element(" <small>{}</small>", self.inline(section.subtitle))
             if section.subtitle != ""
             else ""
         )
         return element(
-            "<article{}>\n<h3>{}{}</h3>\n{}\n</article>", self._id(section.key), title, small, inner
+            "<article{}>\n<h3>{}{}</h3>\n{}\n</article>",
+            self._id(section.key),
+            title,
+            narrow_body,
+            inner,
         )
 
     def _paragraph(self, paragraph: doc.Paragraph) -> Markup:
@@ -216,18 +220,18 @@ class HtmlParts:
         by_code: dict[str, list[doc.Warning]] = {}
         for warning in warnings:
             by_code.setdefault(warning.code, []).append(warning)
-        return joined(self._warning(*alike) for alike in by_code.values())
+        return joined(self._warning(*group) for group in by_code.values())
 
-    def _warning(self, first: doc.Warning, *others: doc.Warning) -> Markup:
+    def _warning(self, first: doc.Warning, *further: doc.Warning) -> Markup:
         code = element('<code class="{}">{}</code> ', first.severity, first.code)
         times, places = self.formatter.times(first), self._places(first)
-        if others:
-            count = sum(warning.times for warning in (first, *others))
+        if further:
+            count = sum(warning.times for warning in (first, *further))
             times = self.formatter.text(plural(" ({count} times)", " ({count} times)", count))
-            items = joined(self._case(warning, first) for warning in (first, *others))
-            texts = plural("{count} text", "{count} texts", 1 + len(others))
-            where = self.formatter.where(first) or self.formatter.text(texts)
-            summary = element('<summary class="muted">{}</summary>', where)
+            items = joined(self._case(warning, first) for warning in (first, *further))
+            texts = plural("{count} text", "{count} texts", 1 + len(further))
+            summary_text = self.formatter.where(first) or self.formatter.text(texts)
+            summary = element('<summary class="muted">{}</summary>', summary_text)
             places = element(' <details>{}<ul tabindex="0">{}</ul></details>', summary, items)
         text = element(
             "{}{}",
@@ -258,12 +262,12 @@ class HtmlParts:
         count = plural("{count} text", "{count} texts", len(texts))
         summary = self.formatter.where(warning) if places else self.formatter.text(count)
         items = joined(element("<li>{}</li>", text) for text in texts)
-        every = element('<ul tabindex="0">{}</ul>', items) if texts else ""
-        where: Markup | str = ""
+        place_list = element('<ul tabindex="0">{}</ul>', items) if texts else ""
+        places_part: Markup | str = ""
         if len(places) > 1:
-            where = element('<p class="muted" tabindex="0">{}</p>', "; ".join(places))
+            places_part = element('<p class="muted" tabindex="0">{}</p>', "; ".join(places))
         summary = element('<summary class="muted">{}</summary>', summary)
-        return element(" <details>{}{}{}</details>", summary, every, where)
+        return element(" <details>{}{}{}</details>", summary, place_list, places_part)
 
     def _table(self, table: doc.Table) -> Markup:
         table = aligned(table)
@@ -275,8 +279,8 @@ class HtmlParts:
             if column.room != "sketch"
         ]
         head = joined(
-            element('<th scope="col"{}>{}</th>', each.kind, self.inline(each.column.title))
-            for each in columns
+            element('<th scope="col"{}>{}</th>', column.kind, self.inline(column.column.title))
+            for column in columns
         )
         body = joined((self._body(group, columns) for group in table.groups), "\n")
         label = escape(self.formatter.text(table.label))
@@ -315,7 +319,7 @@ class HtmlParts:
             for cell in row.cells
             if isinstance(cell, doc.Relative) and cell.verdict is not None
         ]
-        of_table = {each.kind for each in verdicts}
+        of_table = {verdict.kind for verdict in verdicts}
         words: dict[str, dict[str, str]] = {}
         for kind in SIGNS:
             if kind in WORDS:
@@ -323,9 +327,9 @@ class HtmlParts:
             if WORDS_OF_COST.get(kind) in of_table:
                 cost = WORDS_OF_COST[kind]
                 words[kind][cost] = self.formatter.text(WORDS[cost])
-        for each in verdicts:
-            if each.leaning:
-                words.setdefault(each.sign, {})[each.leaning] = self.formatter.word(each)
+        for verdict in verdicts:
+            if verdict.leaning:
+                words.setdefault(verdict.sign, {})[verdict.leaning] = self.formatter.word(verdict)
         keys = []
         for kind, of_kind in words.items():
             look = "undecided" if kind not in WORDS else kind
@@ -346,9 +350,9 @@ class HtmlParts:
 
     def _row(self, row: doc.TableRow, columns: list[_Column]) -> Markup:
         cells = joined(
-            self._cell(row.cells[each.number], each)
-            for each in columns
-            if each.number < len(row.cells)
+            self._cell(row.cells[column.number], column)
+            for column in columns
+            if column.number < len(row.cells)
         )
         kind = element(' class="{}"', row.role) if row.role else ""
         return element("<tr{}>{}</tr>", kind, cells)
@@ -363,16 +367,16 @@ class HtmlParts:
             return element(
                 '<td class="number none"{}>{}</td>', at.label, self.formatter.value(cell)
             )
-        shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
+        content = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             first = text[:_SHOWN].rsplit(" ", 1)[0] + " "
             if not any(_is_marked(run) for run in self.formatter.runs(cell)):
-                shown = element("{}", text[len(first) :])  # what is opened continues
-            shown = element("<details><summary>{}…</summary>{}</details>", first, shown)
-        if at.number == 0 and shown:
+                content = element("{}", text[len(first) :])  # what is opened continues
+            content = element("<details><summary>{}…</summary>{}</details>", first, content)
+        if at.number == 0 and content:
             kind = at.kind if column.wraps else ""
-            return element('<th scope="row"{}>{}</th>', kind, shown)
-        return element("<td{}{}>{}</td>", at.kind, at.label, shown)
+            return element('<th scope="row"{}>{}</th>', kind, content)
+        return element("<td{}{}>{}</td>", at.kind, at.label, content)
 
     def _figure(self, figure: doc.RowFigure) -> Markup:
         spec, name = spec_of(figure, self.formatter), f"{self.prefix}f{len(self.specs)}"
@@ -390,7 +394,7 @@ class HtmlParts:
         name = f"{self.prefix}c{self._charts}"
         self._charts += 1
         notes = joined(map(self.formatter.text, chart.notes), "<br>")
-        wide, narrow = (
+        wide_spec, narrow_spec = (
             Markup('<div class="{}">{}</div>').format(
                 kind, Markup(vega.static_svg(spec, f"{name}-{kind}"))
             )
@@ -400,27 +404,31 @@ class HtmlParts:
             )
         )
         return Markup('<figure class="chart">{}{}\n<figcaption>{}</figcaption>\n</figure>').format(
-            wide, narrow, notes
+            wide_spec, narrow_spec, notes
         )
 
 
 def element(template: str, *values: object) -> Markup:
     """Fill the `{}` of HTML with values, escaped but for Markup; `Markup.format` takes over three times as long."""
     return Markup(
-        template.format(*(each if type(each) is Markup else escape(each) for each in values))
+        template.format(*(value if type(value) is Markup else escape(value) for value in values))
     )
 
 
 def joined(parts: Iterable[object], separator: str = "") -> Markup:
     """Join parts, escaped but for Markup, six times as fast as `Markup.join`. separator: HTML."""
-    return Markup(separator.join(each if type(each) is Markup else escape(each) for each in parts))
+    return Markup(separator.join(part if type(part) is Markup else escape(part) for part in parts))
 
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:
     """Return runs with those of one look that follow each other as one."""
     for (role, link, _), group in groupby(runs, key=_look):
-        same = list(group)
-        yield same[0] if len(same) == 1 else Run("".join(run.text for run in same), role, link=link)
+        alike_runs = list(group)
+        yield (
+            alike_runs[0]
+            if len(alike_runs) == 1
+            else Run("".join(run.text for run in alike_runs), role, link=link)
+        )
 
 
 def _look(run: Run) -> tuple[Role, str, int]:
@@ -446,8 +454,8 @@ def _is_figure(part: doc.Part) -> bool:
 
 
 def _class(column: doc.Column) -> Markup:
-    found = (("number", column.is_number), ("wrap", column.wraps), ("wide", column.room == "wide"))
-    names = [name for name, holds in found if holds]
+    flags = (("number", column.is_number), ("wrap", column.wraps), ("wide", column.room == "wide"))
+    names = [name for name, is_set in flags if is_set]
     if column.key in ("verdict", "interval"):
         names.append(column.key)
     return element(' class="{}"', " ".join(names)) if names else Markup("")

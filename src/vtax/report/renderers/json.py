@@ -50,9 +50,9 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, doc.Message | doc.Joined):
         return Formatter().text(value)
     if isinstance(value, doc.Translated):

@@ -57,10 +57,10 @@ def junit(document: doc.Document, language: Language = ENGLISH) -> str:
         )
         if case.outcome in _ELEMENTS:
             text = _clean(formatter.text(case.text))
-            found = ElementTree.SubElement(element, _ELEMENTS[case.outcome], message=text)
+            failure = ElementTree.SubElement(element, _ELEMENTS[case.outcome], message=text)
             if case.outcome != "skipped":  # by Ant's schema an element without content
-                found.set("type", case.kind)
-                found.text = text
+                failure.set("type", case.kind)
+                failure.text = text
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(top, name)
     ElementTree.indent(root)

@@ -65,8 +65,8 @@ class Language:
 
         from babel.dates import format_datetime
 
-        when = datetime.fromtimestamp(seconds).astimezone()
-        return str(format_datetime(when, "short", locale=self.code.replace("-", "_")))
+        local_time = datetime.fromtimestamp(seconds).astimezone()
+        return str(format_datetime(local_time, "short", locale=self.code.replace("-", "_")))
 
 
 ENGLISH = Language()
@@ -76,7 +76,7 @@ def codes() -> list[str]:
     """Return the languages there are, English first; the others need babel."""
     return [
         "en",
-        *(sorted(each.stem for each in LANGUAGES.glob("*.po")) if is_installed("babel") else ()),
+        *(sorted(path.stem for path in LANGUAGES.glob("*.po")) if is_installed("babel") else ()),
     ]
 
 
@@ -88,7 +88,7 @@ def of_locale(environment: Mapping[str, str]) -> str:
     """
     locale = next((value for name in _OF_MESSAGES if (value := environment.get(name, ""))), "")
     code = re.split(r"[.@]", locale)[0].replace("_", "-").casefold()
-    return next((each for each in codes() if each.casefold() == code), "en")
+    return next((candidate for candidate in codes() if candidate.casefold() == code), "en")
 
 
 def of_reader() -> Language:
@@ -101,8 +101,8 @@ def language(code: str) -> Language:
     """Return the language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
-    if code not in (there := codes()):
-        raise BadInput(f"there is no language {code!r}", hint=f"known: {', '.join(there)}")
+    if code not in (languages := codes()):
+        raise BadInput(f"there is no language {code!r}", hint=f"known: {', '.join(languages)}")
     return read(code, LANGUAGES / f"{code}.po")
 
 

@@ -61,8 +61,8 @@ def latex(
     page = _Page(Formatter(language))
     parts = [
         block
-        for each in chapters
-        for block in (rf"\clearpage\part*{{{page.text(each.title)}}}", *page.blocks(each))
+        for chapter in chapters
+        for block in (rf"\clearpage\part*{{{page.text(chapter.title)}}}", *page.blocks(chapter))
     ]
     return "\n".join(
         [_HEAD % page.text(document.title), *page.blocks(document), *parts, r"\end{document}", ""]
@@ -76,8 +76,8 @@ def latex_table(document: doc.Document, table: doc.Table, language: Language = E
     section = next(
         part for part in document.parts if isinstance(part, doc.Titled) and table in part.parts
     )
-    about = [document.title, *(p.text for p in section.parts if isinstance(p, doc.Paragraph))]
-    comments = [f"% {one_line(page.formatter.text(each))}" for each in about]
+    texts = [document.title, *(p.text for p in section.parts if isinstance(p, doc.Paragraph))]
+    comments = [f"% {one_line(page.formatter.text(text))}" for text in texts]
     return "\n".join([_PACKAGES, *comments, page.table(table), ""])
 
 
@@ -146,7 +146,7 @@ class _Page(TextPage):
         """Return a figure that is judged, its interval and its word below each other."""
         if not isinstance(cell, doc.Relative) or cell.verdict is None:
             return self.text(cell)
-        figure, interval = (replace(cell, verdict=None, shows=each) for each in PARTS)
+        figure, interval = (replace(cell, verdict=None, shows=share) for share in PARTS)
         lines = [self.formatter.text(part) for part in (figure, interval)]
         word = self.formatter.word(cell.verdict)
         return _stack(
@@ -172,11 +172,11 @@ def _row(cells: Iterable[str]) -> str:
 def _stack(lines: list[str], stands: str, side: str) -> str:
     """Return lines below each other in one cell. stands: b or t, on its last or first line. side: r or l, where they
     are flush."""
-    stacked = r" \\ ".join(lines)
-    return rf"\begin{{tabular}}[{stands}]{{@{{}}{side}@{{}}}}{stacked}\end{{tabular}}"
+    rows = r" \\ ".join(lines)
+    return rf"\begin{{tabular}}[{stands}]{{@{{}}{side}@{{}}}}{rows}\end{{tabular}}"
 
 
 def escaped(text: str) -> str:
     """Return text that LaTeX sets as it is; what its usual fonts lack becomes a symbol, or a question mark."""
-    known = _LIGATURE.sub("-{}", one_line(text).translate(_TABLE))
-    return "".join(character if ord(character) < 0x250 else "?" for character in known)
+    text_escaped = _LIGATURE.sub("-{}", one_line(text).translate(_TABLE))
+    return "".join(character if ord(character) < 0x250 else "?" for character in text_escaped)

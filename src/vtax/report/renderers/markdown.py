@@ -22,8 +22,8 @@ def markdown(
     page = _MarkdownPage(Formatter(language))
     blocks = [
         block
-        for each in (document, *chapters)
-        for block in (f"# {page.text(each.title)}", *page.blocks(each))
+        for part in (document, *chapters)
+        for block in (f"# {page.text(part.title)}", *page.blocks(part))
     ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
@@ -41,11 +41,11 @@ class _MarkdownPage(TextPage):
         return "\n".join(f"- {item}" for item in items)
 
     def text(self, inline: doc.Inline) -> str:
-        made = "".join(
+        line = "".join(
             f"`{run.text}`" if run.role == "code" else _escaped(run.text)
             for run in self.formatter.runs(inline)
         )
-        return _LINE_START.sub(r"\\\1", one_line(made))
+        return _LINE_START.sub(r"\\\1", one_line(line))
 
     def table(self, table: doc.Table) -> str:
         grid = grid_of(table, self.formatter)
@@ -67,7 +67,7 @@ class _MarkdownPage(TextPage):
         )
 
     def code(self, code: doc.Code) -> str:
-        longest = max([2, *(len(found) for found in re.findall(r"`+", code.text))])
+        longest = max([2, *(len(backticks) for backticks in re.findall(r"`+", code.text))])
         fence = "`" * (longest + 1)
         title = f"{self.text(code.title)}\n\n" if code.title != "" else ""
         return f"{title}{fence}\n{code.text.rstrip()}\n{fence}"

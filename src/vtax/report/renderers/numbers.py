@@ -53,41 +53,47 @@ def decimals_of(half_width: float, digits: int = 2) -> int:
 
 
 def mean_and_half_width(
-    mean: float, half: float, scale: Scale, step: float = 0.0, decimals: int | None = None
+    mean: float, half_width: float, scale: Scale, step: float = 0.0, decimals: int | None = None
 ) -> tuple[str, str]:
-    """Return a mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half is empty when not
+    """Return a mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half-width is empty when not
     finite.
 
     step: of the figures, below which their tool tells nothing. A mean of many is known to a digit more, unless its
     interval is no wider than the step. decimals: of its column; None for its own. Two digits of a mean stay.
     """
-    own = mean_decimals(mean, half, scale)
-    mean, half, step = mean / scale.divisor, half / scale.divisor, step / scale.divisor
-    is_of_many = math.isfinite(half) and half > _ONE_STEP * step
-    most = decimals_of(step, 1) + is_of_many if step else math.inf
-    if not math.isfinite(half):
-        return (number(mean) if most >= _decimals_for(mean, DIGITS) else _cut(mean, int(most))), ""
-    if half == 0:
+    own_decimals = mean_decimals(mean, half_width, scale)
+    mean, half_width, step = mean / scale.divisor, half_width / scale.divisor, step / scale.divisor
+    is_of_many = math.isfinite(half_width) and half_width > _ONE_STEP * step
+    limit = decimals_of(step, 1) + is_of_many if step else math.inf
+    if not math.isfinite(half_width):
+        return (
+            number(mean) if limit >= _decimals_for(mean, DIGITS) else _cut(mean, int(limit))
+        ), ""
+    if half_width == 0:
         return number(mean), "±0"
-    if own is None:
-        return number(mean), f"±{number(half, 2)}"
-    decimals = own if decimals is None else max(0, decimals, _decimals_for(mean, 2))
-    if most < decimals:
-        return _cut(mean, int(most)), f"±{_cut(half, int(most))}"
+    if own_decimals is None:
+        return number(mean), f"±{number(half_width, 2)}"
+    decimals = own_decimals if decimals is None else max(0, decimals, _decimals_for(mean, 2))
+    if limit < decimals:
+        return _cut(mean, int(limit)), f"±{_cut(half_width, int(limit))}"
     return fixed(mean, decimals), "±" + (
-        fixed(half, decimals) if round(half, decimals) else number(half, 1)
+        fixed(half_width, decimals) if round(half_width, decimals) else number(half_width, 1)
     )
 
 
-def mean_decimals(mean: float, half: float, scale: Scale) -> int | None:
+def mean_decimals(mean: float, half_width: float, scale: Scale) -> int | None:
     """Return the decimals of a mean alone: two digits of its half-width, three to five of its own.
 
     None where it is not shown by decimals.
     """
-    mean, half = mean / scale.divisor, half / scale.divisor
-    if not math.isfinite(half) or half == 0 or (mean and not _is_plain(2 - _decimals_for(mean, 3))):
+    mean, half_width = mean / scale.divisor, half_width / scale.divisor
+    if (
+        not math.isfinite(half_width)
+        or half_width == 0
+        or (mean and not _is_plain(2 - _decimals_for(mean, 3)))
+    ):
         return None
-    return max(0, _decimals_for(mean, 3), min(decimals_of(half), _decimals_for(mean, 5)))
+    return max(0, _decimals_for(mean, 3), min(decimals_of(half_width), _decimals_for(mean, 5)))
 
 
 def most_decimals(mean: float, scale: Scale) -> int:
@@ -130,36 +136,36 @@ def relative(
     the digits of all three numbers, unless its ends lie far apart; an end of an interval beside the baseline is not
     rounded to it. Without a finite upper bound the interval is empty.
     """
-    kind, values, one = _read(estimate, low, high, of)
+    kind, values, reference = _read(estimate, low, high, of)
     if not math.isfinite(values[0]) or not values[1:]:
-        return _alone(values[0], one), "", kind
+        return _alone(values[0], reference), "", kind
     if decimals is not None:
-        if one == 1:  # two digits
+        if reference == 1:  # two digits
             decimals = max(decimals, _decimals_for(values[0], 2))
         decimals = _beside(
-            values, one, decimals, _decimals_for(max(map(abs, values)), _LARGEST_DIGITS)
+            values, reference, decimals, _decimals_for(max(map(abs, values)), _LARGEST_DIGITS)
         )
-    elif _is_wide(values, one):
-        shown, *ends = (number(value, 2) for value in values)
-        return shown, f"[{', '.join(ends)}]", kind
+    elif _is_wide(values, reference):
+        text, *ends = (number(value, 2) for value in values)
+        return text, f"[{', '.join(ends)}]", kind
     else:
-        decimals = _shared_decimals(values, one)
-    shown, *ends = (_rounded(value, decimals) for value in values)
-    return shown, f"[{', '.join(ends)}]", kind
+        decimals = _shared_decimals(values, reference)
+    text, *ends = (_rounded(value, decimals) for value in values)
+    return text, f"[{', '.join(ends)}]", kind
 
 
 def relative_decimals(
     estimate: float, low: float, high: float, of: Of = "performance"
 ) -> tuple[Kind, int | None]:
     """Return how a share reads, and the decimals that it has alone; None without an interval, or with a wide one."""
-    kind, values, one = _read(estimate, low, high, of)
-    if not values[1:] or not all(map(math.isfinite, values)) or _is_wide(values, one):
+    kind, values, reference = _read(estimate, low, high, of)
+    if not values[1:] or not all(map(math.isfinite, values)) or _is_wide(values, reference):
         return kind, None
-    return kind, _shared_decimals(values, one)
+    return kind, _shared_decimals(values, reference)
 
 
-def _is_wide(values: Sequence[float], one: float) -> bool:
-    return bool(one) and values[2] >= _WIDE * values[1] > 0
+def _is_wide(values: Sequence[float], reference: float) -> bool:
+    return bool(reference) and values[2] >= _WIDE * values[1] > 0
 
 
 def _read(
@@ -170,53 +176,55 @@ def _read(
     kind: Kind = "percent"
     is_amount = of == "amount"
     values: tuple[float, ...] = (round(100 * estimate, 12), 100 * low, 100 * high)
-    one = 100.0
+    reference = 100.0
     if not is_amount and 0 < estimate < _HALF and (high < 1 or not is_bounded):
-        kind, one = "slower", 1.0
+        kind, reference = "slower", 1.0
         values = (1 / estimate, 1 / high, 1 / low if low else math.inf)
     elif estimate > 1 / _HALF and (is_amount or low > 1 or not is_bounded):
-        kind, one = "times" if is_amount else "faster", 1.0
+        kind, reference = "times" if is_amount else "faster", 1.0
         values = (estimate, low, high)
     elif of in ("time", "value") and estimate > 0:
         kind, values = _change(estimate, low, high)
-        one, is_bounded = 0.0, is_bounded and low > 0
-    return kind, values if is_bounded else values[:1], one
+        reference, is_bounded = 0.0, is_bounded and low > 0
+    return kind, values if is_bounded else values[:1], reference
 
 
 def _change(estimate: float, low: float, high: float) -> tuple[Kind, tuple[float, float, float]]:
     """Return by how many percent the inverse of a share is more or less than 1, with the ends of its interval."""
     inverse = [1 / estimate, 1 / high if math.isfinite(high) else 0.0, 1 / low if low else math.inf]
-    more, lowest, highest = (round(100 * (each - 1), 12) for each in inverse)
-    if more >= 0:
-        return "more", (more, lowest, highest)
-    return "less", (-more, -highest, -lowest)
+    difference, lowest, highest = (round(100 * (ratio - 1), 12) for ratio in inverse)
+    if difference >= 0:
+        return "more", (difference, lowest, highest)
+    return "less", (-difference, -highest, -lowest)
 
 
-def _alone(value: float, one: float) -> str:
+def _alone(value: float, reference: float) -> str:
     """Return a number without an interval: `99.8`, `103.4`, `4.97`; of times two digits; a whole number as it is."""
     if abs(value) < _LARGEST_WHOLE and value == round(value):
         return fixed(value, 0)
-    digits = {1.0: 2, 0.0: 2}.get(one, 3 if abs(value) < 99.95 else 4)
+    digits = {1.0: 2, 0.0: 2}.get(reference, 3 if abs(value) < 99.95 else 4)
     return number(value, digits)
 
 
-def _shared_decimals(values: Sequence[float], one: float) -> int:
+def _shared_decimals(values: Sequence[float], reference: float) -> int:
     """Return the decimals of an estimate and its ends: two digits of the half-width, at most four of the largest."""
-    finite = [value for value in values if math.isfinite(value)]
-    largest = max(map(abs, finite))
-    most = _decimals_for(largest, _LARGEST_DIGITS)
-    half = (max(finite) - min(finite)) / (2 if math.isfinite(values[2]) else 1)
-    decimals = min(decimals_of(half), most) if half else most
-    if one != 1:
+    finite_values = [value for value in values if math.isfinite(value)]
+    largest = max(map(abs, finite_values))
+    limit = _decimals_for(largest, _LARGEST_DIGITS)
+    half_width = (max(finite_values) - min(finite_values)) / (2 if math.isfinite(values[2]) else 1)
+    decimals = min(decimals_of(half_width), limit) if half_width else limit
+    if reference != 1:
         decimals = max(decimals, 0)  # whole percents, so that the lowest end is lowest as shown
-    return _beside(values, one, decimals, most)
+    return _beside(values, reference, decimals, limit)
 
 
-def _beside(values: Sequence[float], one: float, decimals: int, most: int) -> int:
+def _beside(values: Sequence[float], reference: float, decimals: int, limit: int) -> int:
     """Return as many decimals, or more where an interval beside the baseline would end at it."""
-    is_beside = (values[1] - one) * (values[2] - one) > 0
+    is_beside = (values[1] - reference) * (values[2] - reference) > 0
     ends = [end for end in values[1:] if math.isfinite(end)]
-    while is_beside and decimals < most + 2 and one in (round(end, decimals) for end in ends):
+    while (
+        is_beside and decimals < limit + 2 and reference in (round(end, decimals) for end in ends)
+    ):
         decimals += 1
     return decimals
 

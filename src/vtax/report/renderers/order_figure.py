@@ -76,9 +76,9 @@ def order(figure: doc.RowFigure, formatter: Formatter) -> Spec:
         _Lane(-_LANES * n, max(row.values), formatter.text(row.label), (row,))
         for n, row in enumerate(figure.loads, len(lanes))
     ]
-    last = max(minute for row in (*figure.rows, *figure.loads) for minute in row.minutes)
+    last_minute = max(minute for row in (*figure.rows, *figure.loads) for minute in row.minutes)
     title = wrapped_title(formatter.text(figure.axis))
-    x = Axis("x", -last * 0.02, last * 1.02 or 1.0, title, look={"grid": False})
+    x = Axis("x", -last_minute * 0.02, last_minute * 1.02 or 1.0, title, look={"grid": False})
     lowest = (*lanes, *below)[-1].middle
     y = Axis("y", lowest - _ROOM, _ROOM, look=_lanes_axis(lanes, below, formatter))
     at, span = {**x.at("x"), **y.at("y")}, {**x.at("x"), **y.span("low", "high")}
@@ -94,7 +94,7 @@ def order(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     means = [mean for lane in lanes for mean in _means(lane, formatter)]
     outside = [dot for dot in dots if "sign" in dot]
     inside = [dot for dot in dots if "sign" not in dot]
-    named = [{"x": minute, "text": formatter.text(text)} for minute, text in figure.marks]
+    labels = [{"x": minute, "text": formatter.text(text)} for minute, text in figure.marks]
     zeros = [{"y": lane.middle} for lane in lanes]
     name: Spec = {"align": "left", "baseline": "top", "dx": 3, "color": "@muted", "fontSize": 10}
     dash, sign = [4, 3], {"text": {"field": "sign"}}
@@ -102,8 +102,8 @@ def order(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     layers = [
         mark("rule", [{"x": minute} for minute in borders], x.at("x"), color="@grid"),
         mark("rule", zeros, y.at("y"), color=GREY, strokeDash=dash),
-        mark("rule", named, x.at("x"), color="@muted", strokeDash=dash),
-        texts(named, x.at("x"), {"y": {"value": 0}}, **name),
+        mark("rule", labels, x.at("x"), color="@muted", strokeDash=dash),
+        texts(labels, x.at("x"), {"y": {"value": 0}}, **name),
         mark("area", loads, span, by_lane, color=GREY, interpolate="step", opacity=0.8),
         mark("area", bands, span, by_lane, color=GREY, opacity=0.35),
         mark("point", inside, at, colour, look["shape"], tooltip=tooltip, **point),
@@ -153,8 +153,8 @@ def _means(lane: _Lane, formatter: Formatter) -> Iterator[Spec]:
     together."""
     for row in lane.rows:
         platform, blocks = formatter.text(row.label), np.array(row.blocks)
-        known = np.unique(blocks)
-        groups = np.array_split(known, min(_BINS, known.size))
+        known_blocks = np.unique(blocks)
+        groups = np.array_split(known_blocks, min(_BINS, known_blocks.size))
         index = np.searchsorted([group[-1] for group in groups], blocks)
         counts = np.bincount(index)
         at = np.bincount(index, row.minutes) / counts

@@ -82,16 +82,16 @@ class _RowDrawing:
     def records(self, axis: Axis) -> list[Spec]:
         """Return the estimates on an axis, with the text of each; signs are of blocks too."""
         records = []
-        for name, row, shown in self.shown:
-            record = {**self.fields(name, row), **axis.record(shown), "mean": shown[0]}
+        for name, row, bounded in self.shown:
+            record = {**self.fields(name, row), **axis.record(bounded), "mean": bounded[0]}
             ends = [value / axis.divisor for value in row.values]
             if ends and min(ends) < axis.low:
                 record["below"] = "◀"
             if ends and max(ends) > axis.high:
                 record["above"] = "▶"
             if record["value"] is None:
-                number = self.formatter.value(doc.Relative(shown[0]))
-                side = "below" if shown[0] / axis.divisor < axis.low else "above"
+                number = self.formatter.value(doc.Relative(bounded[0]))
+                side = "below" if bounded[0] / axis.divisor < axis.low else "above"
                 record[side] = f"◀ {number}" if side == "below" else f"{number} ▶"
             record["text"] = self.formatter.text(row.text)
             records.append(record)
@@ -165,9 +165,9 @@ def has_too_many_dots(figure: doc.RowFigure) -> bool:
 def values(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return bars, intervals and dots in their own unit, zero included."""
     rows = _RowDrawing(figure, formatter)
-    further = [value for _, row, _ in rows.shown for value in row.values]
-    bounds = [shown for *_, shown in rows.shown]
-    axis = value_axis("x", bounds, figure.scale.divisor, rows.title, further=further)
+    block_values = [value for _, row, _ in rows.shown for value in row.values]
+    bounds = [bounded for *_, bounded in rows.shown]
+    axis = value_axis("x", bounds, figure.scale.divisor, rows.title, further=block_values)
     records = rows.records(axis)
     bars = [record for record in records if record["value"] is not None]
     colour, tooltip = own("color", "colour"), [("platform", ""), ("text", "")]
@@ -179,7 +179,7 @@ def values(figure: doc.RowFigure, formatter: Formatter) -> Spec:
 def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return shares of the baseline, per block and estimated, with the number of each at its right."""
     rows = _RowDrawing(figure, formatter)
-    axis = ratio_axis([shown for *_, shown in rows.shown], figure.margin, rows.title)
+    axis = ratio_axis([bounded for *_, bounded in rows.shown], figure.margin, rows.title)
     records = rows.records(axis)
     reference = formatter.text(figure.baseline)
     own_rows = [{"row": name, "at": 1, "text": formatter.text(msg("baseline"))}
@@ -200,11 +200,11 @@ def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
 def waterfall(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Return bars between rungs, the interval of each step at its end."""
     rows = _RowDrawing(figure, formatter)
-    axis = ratio_axis([shown for *_, shown in rows.shown], figure.margin, rows.title)
+    axis = ratio_axis([bounded for *_, bounded in rows.shown], figure.margin, rows.title)
     steps = [
-        {**rows.fields(name, row), **axis.record(shown), "from": row.start,
+        {**rows.fields(name, row), **axis.record(bounded), "from": row.start,
          "text": formatter.text(row.text)}
-        for name, row, shown in rows.shown
+        for name, row, bounded in rows.shown
         if row.start is not None
     ]  # fmt: skip
     ink = own("color", "ink")
@@ -270,9 +270,9 @@ def bars(
     """Yield plots of bars from zero beside each other. sides: records of the axis, `row` and `colour` of each place,
     and `printed`, the record of what a publication prints there. nothing: stands where there is neither."""
     for records in sides:
-        known = [record for record in records if record["value"] is not None]
-        of_publication = [{**each["printed"], "row": each["row"]} for each in records]
-        missing = [
+        measured = [record for record in records if record["value"] is not None]
+        of_publication = [{**record["printed"], "row": record["row"]} for record in records]
+        gaps = [
             {"row": record["row"], "text": nothing}
             for record in records
             if record["value"] is None and record["printed"]["value"] is None
@@ -280,12 +280,12 @@ def bars(
         colours = {**own("fill", "colour"), **own("stroke", "colour")}
         start = {"x2": {"datum": axis.low}} if axis.is_log else {}
         look: Spec = {"fillOpacity": 0.35, "strokeWidth": 1.2, "height": BAR_PX}
-        silent = {"align": "left", "dx": 3, "fontSize": 9.5, "color": "@muted"}
+        label_style = {"align": "left", "dx": 3, "fontSize": 9.5, "color": "@muted"}
         layers = [
-            mark("bar", known, ROW, axis.at("value"), start, colours, **look),
+            mark("bar", measured, ROW, axis.at("value"), start, colours, **look),
             *intervals(axis, records, ROW, color="@ink"),
             *printed(axis, of_publication, ROW),
-            texts(missing, ROW, axis.end(is_high=False), **silent),
+            texts(gaps, ROW, axis.end(is_high=False), **label_style),
             *beyond(axis, records, ROW),
         ]
         yield in_rows(layers, labels)

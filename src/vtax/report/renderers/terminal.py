@@ -88,12 +88,12 @@ class _Terminal:
     def parts(self, parts: Sequence[doc.Part], *, is_top: bool = False) -> Iterator[RenderableType]:
         """Drawn one below the other; sections end with an empty line, and tables stand apart."""
         for number, part in enumerate(parts):
-            drawn = list(self._part(part))
-            if not drawn:
+            lines = list(self._part(part))
+            if not lines:
                 continue
             if number and isinstance(part, doc.Table):
                 yield Text()
-            yield from drawn
+            yield from lines
             if is_top and not isinstance(part, doc.Titled):
                 yield Text()
 
@@ -122,11 +122,11 @@ class _Terminal:
 
     def text(self, inline: doc.Inline, style: str = "") -> Text:
         """Return a text with the styles of its roles; what must not break stays whole."""
-        made = Text(style=style)
+        styled_text = Text(style=style)
         for run in self.formatter.runs(inline):
             for text, of_run in _styled(run, self.formatter):
-                made.append(text, of_run or None)
-        return made
+                styled_text.append(text, of_run or None)
+        return styled_text
 
     def _warning(self, warning: doc.Warning, shows_code: bool) -> Text:
         text = (
@@ -136,48 +136,50 @@ class _Terminal:
         text.append(
             self.formatter.sentence(warning) + times, style="default" if shows_code else None
         )
-        where = self.formatter.where(warning)
-        return text.append(f"  {where}", "dim") if where else text
+        places = self.formatter.where(warning)
+        return text.append(f"  {places}", "dim") if places else text
 
     def _table(self, table: doc.Table) -> TextGrid:
         table = aligned(table)
         rooms = {"", "spare", "wide", "sketch"} if self.is_wide else {"", "spare"}
-        shown = _whole_columns(table, rooms)
+        numbers = _whole_columns(table, rooms)
         without = _whole_columns(table, rooms - {"spare"})
-        grid = self._grid(table, shown)
-        if shown == without or grid.natural_width <= self.width:
+        grid = self._grid(table, numbers)
+        if numbers == without or grid.natural_width <= self.width:
             return grid
         return self._grid(table, without)
 
-    def _grid(self, table: doc.Table, shown: Sequence[int]) -> TextGrid:
-        joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
-        shown = [n for n in shown if n not in joins.values()]
+    def _grid(self, table: doc.Table, numbers: Sequence[int]) -> TextGrid:
+        joins = (
+            {} if self.is_wide else {a: b for a, b in pairwise(numbers) if table.columns[b].joins}
+        )
+        numbers = [n for n in numbers if n not in joins.values()]
         grid = TextGrid()
-        for n in shown:
+        for n in numbers:
             title = self.text(table.columns[n].title).plain
             if n in joins:
-                other = self.text(table.columns[joins[n]].title).plain
-                title = f"{_one_line(title)}\n[{_one_line(other)}]"
+                joined_title = self.text(table.columns[joins[n]].title).plain
+                title = f"{_one_line(title)}\n[{_one_line(joined_title)}]"
             grid.add_column(title, right=table.columns[n].is_number and n not in joins)
         for group in table.groups:
-            self._group(grid, group, shown, joins, table.columns)
+            self._group(grid, group, numbers, joins, table.columns)
         return grid
 
     def _group(
         self,
         grid: TextGrid,
         group: doc.Group,
-        shown: Sequence[int],
+        numbers: Sequence[int],
         joins: Mapping[int, int],
         columns: Sequence[doc.Column],
     ) -> None:
         if group.title != "":
             grid.add_heading(self.text(group.title, "italic"))
         for row in group.rows:
-            cells = [self._cell(row, n) for n in shown]
-            for place, n in enumerate(shown):
-                if n in joins and (other := self._cell(row, joins[n])):
-                    cells[place] = cells[place].append(" ").append_text(other)
+            cells = [self._cell(row, n) for n in numbers]
+            for place, n in enumerate(numbers):
+                if n in joins and (joined_cell := self._cell(row, joins[n])):
+                    cells[place] = cells[place].append(" ").append_text(joined_cell)
             grid.add_row(*cells, indent=group.title != "" and group.is_indented)
 
     def _cell(self, row: doc.TableRow, n: int) -> Text:
@@ -190,10 +192,10 @@ def _whole_columns(table: doc.Table, rooms: Set[str]) -> list[int]:
     columns = [n for n, column in enumerate(table.columns) if column.room in rooms]
     while True:
         keys = {table.columns[n].key for n in columns} | {""}
-        whole = [n for n in columns if table.columns[n].of in keys]
-        if whole == columns:
+        column_numbers = [n for n in columns if table.columns[n].of in keys]
+        if column_numbers == columns:
             return columns
-        columns = whole
+        columns = column_numbers
 
 
 def _one_line(title: str) -> str:
@@ -204,8 +206,8 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     """Yield the stretches of a run with their styles."""
     style, value = ROLES[run.role], run.value
     if isinstance(value, doc.VerdictCell):
-        word, more = formatter.verdict(value)
-        yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.look]
+        word, addition = formatter.verdict(value)
+        yield ", ".join(filter(None, (bind_spaces(word), addition))), STYLES[value.look]
     elif isinstance(value, doc.PlatformCell) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"

@@ -47,11 +47,11 @@ def release_spaces(text: str) -> str:
 
 def prepared_text(text: Text) -> Text:
     """Return `prepared` for a styled text: a copy."""
-    made = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
-    made.plain = _prepared(
-        made.plain
+    copy = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
+    copy.plain = _prepared(
+        copy.plain
     )  # as long as it was, so that its styles stand where they stood
-    return made.append(_left_out(len(text)))
+    return copy.append(_left_out(len(text)))
 
 
 def shortened(text: str) -> str:

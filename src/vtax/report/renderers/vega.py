@@ -72,7 +72,7 @@ def static_svg(spec: Spec, name: str) -> str:
 def light(spec: Spec, colours: Mapping[str, str] = PLACEHOLDERS) -> str:
     """Return a specification as JSON with the colours of a light page, or with others."""
     return re.sub(
-        r'"(@[\w-]+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec)
+        r'"(@[\w-]+)"', lambda match: f'"{colours.get(match[1], match[1])}"', spec_text(spec)
     )
 
 
@@ -83,22 +83,22 @@ def javascript() -> str:
     """
     import vl_convert
 
-    kept = (
+    cache_file = (
         Home.from_environment().root
         / "cache"
         / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
     )
     with suppress(OSError):
-        if script := kept.read_text(encoding="utf-8"):
+        if script := cache_file.read_text(encoding="utf-8"):
             return script
     bundle: str = vl_convert.javascript_bundle(
         "window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE
     )
     script = bundle.replace("</script", "<\\/script")
     with suppress(OSError, VtaxError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(kept) as new:
-            new.write_text(script, encoding="utf-8")
+        cache_file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(cache_file) as path:
+            path.write_text(script, encoding="utf-8")
     return script
 
 

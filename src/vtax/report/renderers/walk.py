@@ -25,7 +25,9 @@ class TextPage(ABC):
 
     def _part(self, part: doc.Part, level: int) -> Iterator[str]:
         if isinstance(part, doc.Titled):
-            if inner := [block for each in part.parts for block in self._part(each, level + 1)]:
+            if inner := [
+                block for inner_part in part.parts for block in self._part(inner_part, level + 1)
+            ]:
                 yield from self.heading(part, level)
                 yield from inner
         elif isinstance(part, doc.Table):
@@ -33,7 +35,7 @@ class TextPage(ABC):
         elif isinstance(part, doc.Bullets):
             yield self.items(map(self.text, part.items))
         elif isinstance(part, doc.Warnings):
-            yield self.items(self.warning(each, part.shows_code) for each in part.warnings)
+            yield self.items(self.warning(warning, part.shows_code) for warning in part.warnings)
         elif isinstance(part, doc.Code):
             yield self.code(part)
         elif not isinstance(part, doc.Figure):

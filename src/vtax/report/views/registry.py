@@ -14,9 +14,16 @@ DEFAULT = "result"
 @cache
 def views() -> Mapping[str, View]:
     """Return all views by name, the one that is shown when none is asked for first."""
-    found: Mapping[str, View] = discover("view", View)
+    views_by_name: Mapping[str, View] = discover("view", View)
     return dict(
-        sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0]))
+        sorted(
+            views_by_name.items(),
+            key=lambda name_and_view: (
+                name_and_view[0] != DEFAULT,
+                not name_and_view[1].place,
+                name_and_view[0],
+            ),
+        )
     )
 
 

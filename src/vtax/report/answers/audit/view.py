@@ -35,53 +35,53 @@ def document(source: Source, options: Options) -> doc.Document:
 
 
 def document_of(
-    found: Audit, analysis: Analysis, *, every_field: bool, is_report: bool = False
+    audit_of_run: Audit, analysis: Analysis, *, every_field: bool, is_report: bool = False
 ) -> doc.Document:
     """Return the document of an audit. is_report: with the platforms that differ beside each other."""
     parts = [
-        *_differences(found, is_report=is_report),
-        *_changes(found, analysis),
-        *changes_part(found.host_changes),
-        *_clocks(found, analysis),
-        *(_fields(found) if every_field else ()),
+        *_differences(audit_of_run, is_report=is_report),
+        *_changes(audit_of_run, analysis),
+        *changes_part(audit_of_run.host_changes),
+        *_clocks(audit_of_run, analysis),
+        *(_fields(audit_of_run) if every_field else ()),
     ]
-    return doc.Document(VIEW.title, tuple(parts), data=_plain(found))
+    return doc.Document(VIEW.title, tuple(parts), data=_plain(audit_of_run))
 
 
-def legend(found: Audit) -> doc.Inline:
+def legend(audit_of_run: Audit) -> doc.Inline:
     """Return how to read the findings; empty without findings."""
-    texts = [text for finding in found.findings for _, text in finding.shown]
+    texts = [text for finding in audit_of_run.findings for _, text in finding.shown]
     notes: list[doc.Inline] = []
     if any(text == COMMON or text.startswith("+") for text in texts):
         notes.append(
             msg("+ marks items that some platforms lack; items of all platforms are omitted.")
         )
-    fields = {finding.field for finding in found.findings}
+    fields = {finding.field for finding in audit_of_run.findings}
     return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
 
 
-def _differences(found: Audit, *, is_report: bool) -> Iterator[doc.Part]:
-    if not found.findings:
-        if len(found.compared) > 1:
+def _differences(audit_of_run: Audit, *, is_report: bool) -> Iterator[doc.Part]:
+    if not audit_of_run.findings:
+        if len(audit_of_run.compared) > 1:
             yield doc.Paragraph(msg("The audit shows no difference between guests."))
         else:
             yield doc.Paragraph(msg("Fewer than two platforms have an audit."))
         return
-    text = legend(found)
+    text = legend(audit_of_run)
     notes = [doc.Paragraph(text, "muted")] if text != "" else []
-    tables = _tables_by_side(found) if is_report else [_difference_table(found)]
+    tables = _tables_by_side(audit_of_run) if is_report else [_difference_table(audit_of_run)]
     yield doc.Titled(msg("Differences between guests"), (*tables, *notes), key="differences")
 
 
 def _name(finding: UnevenFact) -> doc.Inline:
-    where = muted(f"({finding.where})") if finding.where else ""
-    return joined([finding.field, where], " ")
+    restriction = muted(f"({finding.where})") if finding.where else ""
+    return joined([finding.field, restriction], " ")
 
 
-def _tables_by_side(found: Audit) -> Iterator[doc.Table]:
+def _tables_by_side(audit_of_run: Audit) -> Iterator[doc.Table]:
     """Yield a table for all facts in which the same platforms differ from the same others, one column for each side."""
     by_sides: dict[tuple[str, ...], list[UnevenFact]] = {}
-    for finding in found.findings:
+    for finding in audit_of_run.findings:
         sides = tuple(", ".join(platforms) for platforms, _ in finding.shown)
         by_sides.setdefault(sides, []).append(finding)
     for sides, findings in by_sides.items():
@@ -94,9 +94,9 @@ def _tables_by_side(found: Audit) -> Iterator[doc.Table]:
         yield doc.table_of(columns, rows, key=key, label=msg("Differences"), style="facts")
 
 
-def _difference_table(found: Audit) -> doc.Table:
+def _difference_table(audit_of_run: Audit) -> doc.Table:
     rows = []
-    for finding in found.findings:
+    for finding in audit_of_run.findings:
         name = _name(finding)
         for platforms, text in finding.shown:
             rows.append((name, ", ".join(platforms), _value(text)))
@@ -113,8 +113,8 @@ def _value(text: str) -> doc.Inline:
     return _WORDS.get(text, text)
 
 
-def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
-    if not found.changes:
+def _changes(audit_of_run: Audit, analysis: Analysis) -> Iterator[doc.Part]:
+    if not audit_of_run.changes:
         return
     columns = (
         doc.Column("platform", msg("platform")),
@@ -127,47 +127,47 @@ def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
             change.field,
             joined(map(_value, change.values), "; "),
         )
-        for change in found.changes
+        for change in audit_of_run.changes
     ]
     table = doc.table_of(columns, rows, key="changes", label=msg("Changes"), style="facts")
     yield doc.Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
-def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
+def _clocks(audit_of_run: Audit, analysis: Analysis) -> Iterator[doc.Part]:
     """Yield the guests whose clock differs from the host's by what is shown of it."""
-    if not found.clocks:
+    if not audit_of_run.clocks:
         return
-    apart = []
-    for name, offset_s in found.clocks.items():
+    guests = []
+    for name, offset_s in audit_of_run.clocks.items():
         if abs(offset_s) >= _CLOCK_STEP_S:
             platform = analysis.platform_of(name)
-            apart.append(joined([platform, doc.Offset(offset_s)], " "))
-    if not apart:
+            guests.append(joined([platform, doc.Offset(offset_s)], " "))
+    if not guests:
         text = msg("Every guest's wall clock is within 1 ms of the host's.")
-    elif len(apart) == len(found.clocks):
+    elif len(guests) == len(audit_of_run.clocks):
         text = msg(
             "Largest offsets of guests' wall clocks from the host's: {guests}.",
-            guests=listed(apart),
+            guests=listed(guests),
         )
     else:
         text = msg(
             "Largest offsets of guests' wall clocks from the host's: {guests}; all others within 1 ms.",
-            guests=listed(apart),
+            guests=listed(guests),
         )
     yield doc.Paragraph(text)
 
 
-def _fields(found: Audit) -> Iterator[doc.Part]:
-    for (platform, how), facts in found.guests.items():
+def _fields(audit_of_run: Audit) -> Iterator[doc.Part]:
+    for (platform, start), facts in audit_of_run.guests.items():
         columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
         rows = [(field, text_of(value, field)) for field, value in sorted(facts.items())]
         table = doc.table_of(
-            columns, rows, key=f"facts {platform} {how}".strip(), label=platform, style="facts"
+            columns, rows, key=f"facts {platform} {start}".strip(), label=platform, style="facts"
         )
-        yield doc.Titled(platform + (f" ({how})" if how else ""), (table,))
+        yield doc.Titled(platform + (f" ({start})" if start else ""), (table,))
 
 
-def _plain(found: Audit) -> dict[str, Any]:
+def _plain(audit_of_run: Audit) -> dict[str, Any]:
     """Return the same as plain data, with every field of each platform's first guests."""
     return {
         "differences": [
@@ -176,16 +176,17 @@ def _plain(found: Audit) -> dict[str, Any]:
                 "where": f.where,
                 "shown": [{"platforms": list(p), "value": t} for p, t in f.shown],
             }
-            for f in found.findings
+            for f in audit_of_run.findings
         ],
-        "changes": found.changes,
-        "host_changes": found.host_changes,
+        "changes": audit_of_run.changes,
+        "host_changes": audit_of_run.host_changes,
         "clocks": [
-            {"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()
+            {"platform": name, "max_offset_s": offset_s}
+            for name, offset_s in audit_of_run.clocks.items()
         ],
         "guests": [
-            {"platform": platform, "started": how, "facts": dict(facts)}
-            for (platform, how), facts in found.guests.items()
+            {"platform": platform, "started": start, "facts": dict(facts)}
+            for (platform, start), facts in audit_of_run.guests.items()
         ],
     }
 

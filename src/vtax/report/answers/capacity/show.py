@@ -14,8 +14,8 @@ from vtax.report.parts import shared
 def capacity_lines(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield a line for every search of a study, with the number of each platform."""
     by_search: dict[str, list[Capacity]] = {}
-    for each in capacities(analysis):
-        by_search.setdefault(f"{each.section.name} {each.levels}", []).append(each)
+    for capacity in capacities(analysis):
+        by_search.setdefault(f"{capacity.section.name} {capacity.levels}", []).append(capacity)
     lines = []
     for of_search in by_search.values():
         first = of_search[0]
@@ -43,21 +43,23 @@ def capacity_lines(analysis: Analysis) -> Iterator[doc.Part]:
         yield doc.Bullets(tuple(lines))
 
 
-def _platform(found: Capacity) -> doc.Inline:
+def _platform(capacity: Capacity) -> doc.Inline:
     """Return `podman 8 (16: 412 ms)`, `native 32 or more`, `docker none (1: failed)`."""
-    platform = shared.platform_of(found.platform)
-    if found.broken_by is None:
-        return msg("{platform} {count} or more", platform=platform, count=doc.Count(found.guests))
+    platform = shared.platform_of(capacity.platform)
+    if capacity.broken_by is None:
+        return msg(
+            "{platform} {count} or more", platform=platform, count=doc.Count(capacity.guests)
+        )
     value: doc.Inline = msg("failed")
-    if found.value is not None:
-        value = _quantity(found.section, found.value)
-    broken = joined([doc.Count(found.broken_by), value], ": ")
-    if not found.guests:
+    if capacity.value is not None:
+        value = _quantity(capacity.section, capacity.value)
+    broken = joined([doc.Count(capacity.broken_by), value], ": ")
+    if not capacity.guests:
         return msg("{platform} none ({broken})", platform=platform, broken=broken)
     return msg(
         "{platform} {count} ({broken})",
         platform=platform,
-        count=doc.Count(found.guests),
+        count=doc.Count(capacity.guests),
         broken=broken,
     )
 

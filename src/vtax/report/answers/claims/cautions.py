@@ -26,23 +26,23 @@ OTHERS_CPUS, STEAL = 0.5, 0.1
 
 def cautions(analysis: Analysis, cells: Iterable[Cell]) -> tuple[Note, ...]:
     """Return why no word stands on these cells; empty where one does."""
-    found = [*_drifts(analysis, cells)]
-    found += _often(analysis, "host-busy", "cpus", OTHERS_CPUS, "claim-busy")
-    found += _often(analysis, "host-steal", "share", STEAL, "claim-steal")
-    return tuple(found)
+    objections = [*_drifts(analysis, cells)]
+    objections += _often(analysis, "host-busy", "cpus", OTHERS_CPUS, "claim-busy")
+    objections += _often(analysis, "host-steal", "share", STEAL, "claim-steal")
+    return tuple(objections)
 
 
 def _drifts(analysis: Analysis, cells: Iterable[Cell]) -> Iterator[Note]:
     """Yield the largest drift of cells of which the run warns, if it is beyond the bound."""
-    warned: set[doc.WarnedPlace] = set()
+    warned_places: set[doc.WarnedPlace] = set()
     for warning in analysis.warnings:
         if warning.code.startswith("drift"):
-            warned.update(warning.places)
+            warned_places.update(warning.places)
     changes: list[tuple[float, str]] = []
     for cell in cells:
         row = cell.row
         levels = levels_of(row.cell.levels)
-        if doc.WarnedPlace(row.platform.name, cell.section.name, levels) not in warned:
+        if doc.WarnedPlace(row.platform.name, cell.section.name, levels) not in warned_places:
             continue
         try:
             drift = find_drift(row.block_means, row.blocks, analysis.confidence)
@@ -63,10 +63,10 @@ def _often(analysis: Analysis, code: str, name: str, bound: float, caution: str)
     for warning in analysis.warnings:
         if warning.code != code:
             continue
-        for given in warning.given:
-            value = given.data.get(name)
+        for part in warning.given:
+            value = part.data.get(name)
             if isinstance(value, doc.Number | doc.Share) and value.value > bound:
-                times += given.times
+                times += part.times
     if times <= SHARE_OF_TRIALS * analysis.trials:
         return ()
     return (Note(caution, share=times / analysis.trials, bound=bound),)

@@ -200,14 +200,14 @@ class Claims:
 class _Prepared:
     """A comparison before it is judged. cells: of both sides."""
 
-    compared: ClaimedComparison
+    comparison: ClaimedComparison
     claimed: Claimed
     cells: tuple[Cell, ...]
 
 
 def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
     """Return the claims that the run's study has."""
-    return tuple(ClaimTable.model_validate(each) for each in analysis.declared.get("claim") or ())
+    return tuple(ClaimTable.model_validate(table) for table in analysis.declared.get("claim") or ())
 
 
 def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
@@ -215,43 +215,49 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
 
     Raises BadInput for a mapping of a platform that no claim names, or to one that the run did not measure.
     """
-    found, mapping = tables_of(analysis), dict(mapped or {})
+    tables, mapping = tables_of(analysis), dict(mapped or {})
     check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
-    planned, entries = cells_of(analysis), entries_of(analysis)
+    planned_cells, entries = cells_of(analysis), entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
     result = []
-    for claim in found:
-        why = why_not(analysis, claim, mapping, entries)
-        judged_claim = JudgedClaim(claim, claim.platforms(analysis.baseline), None, why)
-        if why == "":
+    for claim in tables:
+        reason = why_not(analysis, claim, mapping, entries)
+        judged_claim = JudgedClaim(claim, claim.platforms(analysis.baseline), None, reason)
+        if reason == "":
             checks = [list(_prepared(analysis, entries, check, mapping)) for check in claim.check]
             if all(checks):
                 prepared[claim.id] = checks
-                compared = tuple(each.compared for check in checks for each in check)
-                parts = (
-                    *missing_parts(analysis, planned, claim, mapping),
-                    *not_carried(analysis, compared),
+                comparisons = tuple(
+                    prepared_comparison.comparison
+                    for check in checks
+                    for prepared_comparison in check
                 )
-                notes = *parts, *notes_of(analysis, compared)
-                judged_claim = replace(judged_claim, compared=compared, missing=parts, notes=notes)
+                parts = (
+                    *missing_parts(analysis, planned_cells, claim, mapping),
+                    *not_carried(analysis, comparisons),
+                )
+                notes = *parts, *notes_of(analysis, comparisons)
+                judged_claim = replace(
+                    judged_claim, compared=comparisons, missing=parts, notes=notes
+                )
             else:
-                why = msg("the run has no values on both sides of a comparison")
-                judged_claim = replace(judged_claim, why=why)
+                reason = msg("the run has no values on both sides of a comparison")
+                judged_claim = replace(judged_claim, why=reason)
         result.append(judged_claim)
     tests = {name: list(map(_test_of, checks)) for name, checks in prepared.items()}
-    judged = judge_claims(analysis.rule, tests)
+    judgements = judge_claims(analysis.rule, tests)
     for name, checks in prepared.items():
         cells: list[Cell] = []
         for check in checks:
-            for each in check:
-                cells += each.cells
-        judged[name] = withheld(judged[name], cautions(analysis, cells))
-    alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
+            for comparison in check:
+                cells += comparison.cells
+        judgements[name] = withheld(judgements[name], cautions(analysis, cells))
+    alpha = next(iter(judgements.values())).alpha if judgements else analysis.rule.alpha
     return Claims(
         analysis,
-        tuple(_answered(each, judged.get(each.claim.id)) for each in result),
+        tuple(_answered(claim, judgements.get(claim.claim.id)) for claim in result),
         mapping,
-        len(judged),
+        len(judgements),
         round(alpha, 12),
         repeated(analysis),
         tuple(published(analysis, mapping)),
@@ -260,21 +266,23 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
 
 def _test_of(check: Sequence[_Prepared]) -> RangeTest:
     """Return the test that the comparisons of a check are all in their ranges, or as many as it needs."""
-    return RangeTest(tuple(each.claimed for each in check), check[0].compared.check.needs)
+    return RangeTest(
+        tuple(comparison.claimed for comparison in check), check[0].comparison.check.needs
+    )
 
 
 def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
     """Return a claim with its judgement, and each comparison with its ratio or the reason why there is none."""
     if judgement is None:
         return claim
-    answers = (answer for each in judgement.tested for answer in each)
-    compared = []
+    answers = (answer for answers_of_check in judgement.tested for answer in answers_of_check)
+    comparisons = []
     for comparison, answer in zip(claim.compared, answers, strict=True):
         if isinstance(answer, StatsError):
-            compared.append(replace(comparison, reason=answer.note))
+            comparisons.append(replace(comparison, reason=answer.note))
         else:
-            compared.append(replace(comparison, tested=answer))
-    return replace(claim, judgement=judgement, compared=tuple(compared))
+            comparisons.append(replace(comparison, tested=answer))
+    return replace(claim, judgement=judgement, compared=tuple(comparisons))
 
 
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
@@ -310,9 +318,9 @@ def _prepared(
         if check.over == "points":
             factors = {factor for entry in entries for factor in entry.levels}
             inner |= factors - {PLATFORM, BENCHMARK, METRIC}
-        left = selected(entries, check, _anywhere(of), fixed, inner)
+        groups = selected(entries, check, _anywhere(of), fixed, inner)
         right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
-        for key, group in left.items():
+        for key, group in groups.items():
             if to and key not in right:
                 continue
             count += 1
@@ -363,13 +371,15 @@ def _left_out(
     divisor: Divisor | None,
 ) -> int:
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
-    whole = {block for session in analysis.sessions for block in session.blocks}
-    of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
-    wanted = [_blocks_of(analysis, side) or whole for side in sides]
-    parts = [(wanted[0], of), (wanted[1], to)]
-    if not to or wanted[0] == wanted[1]:
-        parts = [(wanted[0], [*of, *to])]
-    return sum(len(blocks - {*mean_logs(means_of(each)).units.tolist()}) for blocks, each in parts)
+    blocks_of_run = {block for session in analysis.sessions for block in session.blocks}
+    of, to = ([*cells, *map(divisor, cells)] if divisor else cells for cells in entries)
+    wanted_blocks = [_blocks_of(analysis, side) or blocks_of_run for side in sides]
+    parts = [(wanted_blocks[0], of), (wanted_blocks[1], to)]
+    if not to or wanted_blocks[0] == wanted_blocks[1]:
+        parts = [(wanted_blocks[0], [*of, *to])]
+    return sum(
+        len(blocks - {*mean_logs(means_of(cells)).units.tolist()}) for blocks, cells in parts
+    )
 
 
 def _comparison(
@@ -381,12 +391,12 @@ def _comparison(
     mapped: Mapped,
 ) -> _Prepared:
     left, right = groups
-    common = [key for key in left.entries if right is None or key in right.entries]
-    of = [left.entries[key] for key in common]
-    to = [right.entries[key] for key in common] if right else []
+    shared_keys = [key for key in left.entries if right is None or key in right.entries]
+    of = [left.entries[key] for key in shared_keys]
+    to = [right.entries[key] for key in shared_keys] if right else []
     better = of[0].section.better if of else "higher"
     low, high = _bounds(check, better)
-    compared = ClaimedComparison(
+    comparison = ClaimedComparison(
         check,
         sides[0],
         sides[1],
@@ -408,19 +418,19 @@ def _comparison(
             entry.row.is_other_quantity for entry in references
         ):
             raise StatsError(Note("other-quantity"))
-        compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
+        comparison = replace(comparison, left_out=_left_out(analysis, sides, (of, to), divisor))
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
             claimed = Claimed(_with_trials(empty, of, to), low, high, is_wrong, apart=samples)
-            return _Prepared(compared, claimed, cells)
-        contrast = contrast_of(analysis, check, (of, to), common, divisor, blocks[0])
+            return _Prepared(comparison, claimed, cells)
+        contrast = contrast_of(analysis, check, (of, to), shared_keys, divisor, blocks[0])
     except StatsError as error:
-        return _Prepared(compared, Claimed(empty, low, high, why_not=error.note), cells)
+        return _Prepared(comparison, Claimed(empty, low, high, why_not=error.note), cells)
     if check.kind not in ("monotone", "spread"):
         contrast = _with_trials(contrast, of, to)
     blocks_each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
-    return _Prepared(compared, Claimed(contrast, low, high, is_wrong, blocks_each), cells)
+    return _Prepared(comparison, Claimed(contrast, low, high, is_wrong, blocks_each), cells)
 
 
 def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
@@ -443,36 +453,41 @@ def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
     return check.bounds
 
 
-def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+def notes_of(analysis: Analysis, comparisons: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
-    lacking = max((each.left_out for each in compared), default=0)
-    if lacking:
+    left_out = max((comparison.left_out for comparison in comparisons), default=0)
+    if left_out:
         total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
             "{count} blocks of {total} are left out: not every value of a comparison is there",
-            lacking,
+            left_out,
             total=total,
         )
-    full = sum(each.fills_link for each in compared)
-    if full:
+    filled_links = sum(comparison.fills_link for comparison in comparisons)
+    if filled_links:
         yield plural(
             "both sides of {count} comparison fill their link: equality may be the link's",
             "both sides of {count} comparisons fill their link: equality may be the link's",
-            full,
+            filled_links,
         )
-    apart = max((each.packets_apart for each in compared), default=1.0)
-    if apart > PACKETS_APART:
+    packets_ratio = max((comparison.packets_apart for comparison in comparisons), default=1.0)
+    if packets_ratio > PACKETS_APART:
         yield msg(
             "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
             "their number",
-            factor=doc.Number(apart, 2),
+            factor=doc.Number(packets_ratio, 2),
         )
 
 
-def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
+def not_carried(
+    analysis: Analysis, comparisons: Sequence[ClaimedComparison]
+) -> Iterator[doc.Inline]:
     """Yield which platforms could not carry every point: a part of the claim that is missing."""
-    untested = {each.platform for each in analysis.untested}
-    untested &= {each.of.platform for each in compared}
-    if untested:
-        yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))
+    untested_platforms = {point.platform for point in analysis.untested}
+    untested_platforms &= {comparison.of.platform for comparison in comparisons}
+    if untested_platforms:
+        yield msg(
+            "{platforms} could not carry every point",
+            platforms=", ".join(sorted(untested_platforms)),
+        )

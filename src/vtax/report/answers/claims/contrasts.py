@@ -42,13 +42,13 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
         return None
     name = mapped.get(check.reference, check.reference)
     place = rest(PLATFORM)
-    there = {place.of(e.levels): e for e in entries if e.row.platform.name == name}
+    references = {place.of(e.levels): e for e in entries if e.row.platform.name == name}
 
     def found(entry: Cell) -> Cell:
         key = place.of(entry.levels)
-        if key not in there:
+        if key not in references:
             raise StatsError(Note("no-baseline-here"))
-        return there[key]
+        return references[key]
 
     return found
 
@@ -72,7 +72,7 @@ def samples_of(
     hosts: the blocks of each side's host. Raises StatsError for a side without any.
     """
     logs = [_side_logs(s, divisor).only(b) for s, b in zip(sides, hosts, strict=True)]
-    of, to = ((_some(each).values, analysis.units_of(each.units)) for each in logs)
+    of, to = ((_some(side_logs).values, analysis.units_of(side_logs.units)) for side_logs in logs)
     return of, to
 
 
@@ -95,33 +95,35 @@ def contrast_of(
     to take, those of one host; None: all."""
     of, to = sides
     if check.kind == "monotone":
-        found = _slopes(check, of, to, keys, analysis.rule.confidence)
+        logs = _slopes(check, of, to, keys, analysis.rule.confidence)
     elif check.over == "pairing":
-        found = _spread_of(spread_of_pairing, mean_logs(means_of(of)), mean_logs(means_of(to)))
+        logs = _spread_of(spread_of_pairing, mean_logs(means_of(of)), mean_logs(means_of(to)))
     elif check.over == "trials":
-        found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
+        logs = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "link_rate":
         rates = [entry.link_rate for entry in of if entry.link_rate]
         limit = float(np.mean(np.log(rates)))
-        own = mean_logs(means_of(of))
-        found = Logs(own.units, own.values - limit)
+        side_logs = mean_logs(means_of(of))
+        logs = Logs(side_logs.units, side_logs.values - limit)
     elif check.kind == "spread":
-        found = _spread(check, of, divisor)
+        logs = _spread(check, of, divisor)
         if to:
-            found = found - _spread(check, to, divisor)
+            logs = logs - _spread(check, to, divisor)
     else:
         parts = [_side_logs(side, divisor) for side in (of, to)]
         if only is not None:
             parts = [part.only(only) for part in parts]
         _some(pair(parts[0], parts[1])[0])
         means = [BlockMeans(part.units, np.exp(part.values)) for part in parts]
-        made = paired_contrast(ContrastSide(means[0]), ContrastSide(means[1]), of[0].section.better)
-        return replace(
-            made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks))
+        contrast = paired_contrast(
+            ContrastSide(means[0]), ContrastSide(means[1]), of[0].section.better
         )
-    found = _some(found)
-    sessions = _sessions(analysis, found.units)
-    return Contrast(found.values, of[0].section.better, sessions=sessions)
+        return replace(
+            contrast, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks))
+        )
+    logs = _some(logs)
+    sessions = _sessions(analysis, logs.units)
+    return Contrast(logs.values, of[0].section.better, sessions=sessions)
 
 
 def _sessions(analysis: Analysis, blocks: Any) -> Any:
@@ -180,7 +182,7 @@ def _spread(check: CheckTable, entries: Sequence[Cell], divisor: Divisor | None)
         return _of_pairs(logs.units, spread_over_blocks(logs.values))
     blocks, values = align(means_of(entries))
     if divisor is not None:
-        others, divided = align(means_of(map(divisor, entries)))
-        _, left, right = np.intersect1d(blocks, others, return_indices=True)
+        units_of_reference, divided = align(means_of(map(divisor, entries)))
+        _, left, right = np.intersect1d(blocks, units_of_reference, return_indices=True)
         blocks, values = blocks[left], values[:, left] - divided[:, right]
     return Logs(blocks, spread_over_points(values)).known()

@@ -36,17 +36,17 @@ def missing_parts(
 
     A claim of which a part is missing is judged in part.
     """
-    found: dict[str, doc.Inline] = {"scale": claim.in_part} if claim.in_part else {}
+    sentences: dict[str, doc.Inline] = {"scale": claim.in_part} if claim.in_part else {}
     for check in claim.check:
         for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
             for factor, levels in _absent_levels(check, side, of_side):
-                found[f"{factor} {levels}"] = msg(
+                sentences[f"{factor} {levels}"] = msg(
                     "not measured: {factor} {levels}", factor=factor, levels=levels
                 )
-            found |= dict(_without_value(check, side, of_side))
-            found |= dict(_without_host(analysis, check, side, of_side))
-    yield from found.values()
+            sentences |= dict(_without_value(check, side, of_side))
+            sentences |= dict(_without_host(analysis, check, side, of_side))
+    yield from sentences.values()
 
 
 def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
@@ -63,23 +63,23 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc
         )
     if len({host_here(host, mapped) for host in hosts}) < len(hosts):
         return msg("two hosts are mapped to one")
-    there = {platform.name: platform for platform in analysis.platforms}
-    used: dict[str, str] = {}
+    platforms = {platform.name: platform for platform in analysis.platforms}
+    claimed_names: dict[str, str] = {}
     for name in claim.platforms(analysis.baseline):
         actual = mapped.get(name, name)
-        if actual not in there:
+        if actual not in platforms:
             return msg("{platform} is not in this run", platform=name)
-        if not there[actual].available:
-            reason = there[actual].reason
+        if not platforms[actual].available:
+            reason = platforms[actual].reason
             return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
-        if actual in used:
+        if actual in claimed_names:
             return msg(
                 "{first} and {second} are both {platform} here",
-                first=used[actual],
+                first=claimed_names[actual],
                 second=name,
                 platform=actual,
             )
-        used[actual] = name
+        claimed_names[actual] = name
     return ""
 
 
@@ -104,32 +104,36 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
     """Return why the baseline is no bare Linux beside a hypervisor below the host's kernel; nothing where it is."""
     from vtax.platforms.registry import drivers
 
-    bare = analysis.baseline
+    baseline = analysis.baseline
     below = {name for name, driver in drivers().items() if driver.is_below_host}
-    measured = [platform for platform in analysis.platforms if platform.available]
-    there = {each.name for each in measured if each.identity.get("driver") in below}
+    available = [platform for platform in analysis.platforms if platform.available]
+    names_below = {
+        platform.name for platform in available if platform.identity.get("driver") in below
+    }
     is_dom0 = any(session.host.get("hypervisor") == XEN_BELOW for session in analysis.sessions)
-    has_hypervisor = (there or is_dom0) and bare not in there
-    is_claimed = mapped.get(bare, bare) == bare and bare in claim.platforms(bare)
+    has_hypervisor = (names_below or is_dom0) and baseline not in names_below
+    is_claimed = mapped.get(baseline, baseline) == baseline and baseline in claim.platforms(
+        baseline
+    )
     if not has_hypervisor or not is_claimed:
         return ""
-    declared = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or ()]
-    boots = [platforms for platforms in declared if bare in platforms]
-    if boots and not boots[0] & there:
+    boot_platforms = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or ()]
+    boots = [platforms for platforms in boot_platforms if baseline in platforms]
+    if boots and not boots[0] & names_below:
         return ""
     return msg(
         "{baseline} has a hypervisor below it in this run; bare Linux needs a boot of its own: [[boot]]",
-        baseline=bare,
+        baseline=baseline,
     )
 
 
 def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSide]:
     """Yield every side of a check and its reference, as platforms of the run."""
     ofs, tos = check.sides("of"), check.sides("to")
-    further = [check.reference] if check.reference else []
+    reference_names = [check.reference] if check.reference else []
     if check.kind in ("ratio", "equivalence") and not tos:
-        further.append(baseline)
-    for side in (*ofs, *tos, *(ClaimSide(name) for name in further)):
+        reference_names.append(baseline)
+    for side in (*ofs, *tos, *(ClaimSide(name) for name in reference_names)):
         yield ClaimSide(
             mapped.get(side.platform, side.platform),
             side.levels.without((HOST,)),
@@ -140,12 +144,16 @@ def _absent_levels(
     check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, str]]:
     """(factor, levels) that are named and in no cell of the platform."""
-    for factor, given in {**check.where, **side.levels}.items():
-        measured = {entry.levels.canonical[factor] for entry in entries if factor in entry.levels}
+    for factor, levels in {**check.where, **side.levels}.items():
+        measured_levels = {
+            entry.levels.canonical[factor] for entry in entries if factor in entry.levels
+        }
         lacking = [
-            str(level) for level in list_levels(given) if canonical(factor, level) not in measured
+            str(level)
+            for level in list_levels(levels)
+            if canonical(factor, level) not in measured_levels
         ]
-        if lacking and measured:
+        if lacking and measured_levels:
             yield factor, ", ".join(lacking)
 
 
@@ -167,9 +175,9 @@ def _without_value(
     check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
-    chosen = selected(entries, check, side, (), ())
+    groups = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
-    for entry in (entry for group in chosen.values() for entry in group.entries.values()):
+    for entry in (entry for group in groups.values() for entry in group.entries.values()):
         points[entry.section.metric.name].append(entry.row.summary is not None)
     for metric, has_value in points.items():
         lacking = has_value.count(False)

@@ -79,14 +79,16 @@ def contrast(
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
     if is_paired:
         is_of_table = all(_is_in_table(pair) for pair in pairs)
-        judged = [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
+        answered_pairs = (
+            [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
+        )
         return Contrasts(
             sides[0],
             sides[1],
             is_paired,
             margin,
             confidence,
-            tuple(judged),
+            tuple(answered_pairs),
             is_of_table=is_of_table,
         )
     treatments = [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)]
@@ -113,7 +115,7 @@ def texts_of(store: Store, text: str) -> list[str]:
 
     Raises BadInput for an unknown run among several, and for one that is named twice.
     """
-    head, colon, rest = text.partition(":")
+    head, colon, selection = text.partition(":")
     names = [name.strip() for name in head.split(",")]
     if len(names) == 1 or names[0] not in {*store.run_names(), LAST}:
         return [text]
@@ -121,13 +123,15 @@ def texts_of(store: Store, text: str) -> list[str]:
     for name in runs:
         if runs.count(name) > 1:
             raise BadInput(f"{text} names {name} twice", hint="name each run once")
-    return [f"{name}{colon}{rest}" for name in runs]
+    return [f"{name}{colon}{selection}" for name in runs]
 
 
 def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) -> Side:
     """Return a side of one run or several."""
-    first, *others = (side_of(store, each, runs, run_name) for each in texts_of(store, text))
-    return replace(first, text=text, further=tuple(others))
+    first, *further_sides = (
+        side_of(store, run_text, runs, run_name) for run_text in texts_of(store, text)
+    )
+    return replace(first, text=text, further=tuple(further_sides))
 
 
 def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
@@ -149,14 +153,18 @@ def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
 
 def _refuse_last(store: Store, sides: Sequence[str]) -> None:
     """Raise BadInput for sides of the last run, runs and bundles among them, that it does not have."""
-    last = store.open_run(LAST)
-    there = [platform.name for platform in last.platforms]
-    lacking = [name for name in sides if name not in there and _PLAIN_NAME.fullmatch(name)]
+    last_run = store.open_run(LAST)
+    platforms_of_run = [platform.name for platform in last_run.platforms]
+    lacking = [
+        name for name in sides if name not in platforms_of_run and _PLAIN_NAME.fullmatch(name)
+    ]
     if not lacking:
         return
     runs = store.runs()
     names = [run.name for run in runs]
-    platforms = list(dict.fromkeys([*there, *(name for run in runs for name in run.platforms)]))
+    platforms = list(
+        dict.fromkeys([*platforms_of_run, *(name for run in runs for name in run.platforms)])
+    )
     lacking = [name for name in lacking if name not in (*names, LAST)]
     for name in lacking:
         if name not in platforms:
@@ -167,19 +175,19 @@ def _refuse_last(store: Store, sides: Sequence[str]) -> None:
             if {*sides} <= {*run.platforms}:
                 hint = f"--run {run.name} has {'both' if len(sides) > 1 else 'it'}"
                 break
-        raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
+        raise BadInput(f"{last_run.name}, the last run, has no {lacking[0]}", hint=hint)
 
 
-def _neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
+def _neither(name: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
     """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
-    near = get_close_matches(given, platforms, n=3, cutoff=0.5)
-    near += get_close_matches(given, runs, n=3, cutoff=0.5)
+    near = get_close_matches(name, platforms, n=3, cutoff=0.5)
+    near += get_close_matches(name, runs, n=3, cutoff=0.5)
     hint = f"platforms: {', '.join(platforms)}; runs: vtax list"
     if near:
         hint = f"did you mean {', '.join(near)}?"
-    if given.endswith(".vtax.gz"):
-        hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
-    return NotFound(f"there is no run or platform {given!r}", hint=hint)
+    if name.endswith(".vtax.gz"):
+        hint = f"vtax import {name}, and compare the run that it names; only a gate takes a bundle, as B"
+    return NotFound(f"there is no run or platform {name!r}", hint=hint)
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
@@ -187,15 +195,15 @@ def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
 
     Nothing follows a whole run. The name of a run is the whole of it, unless `run_name` has such a platform.
     """
-    head, colon, rest = text.partition(":")
+    head, colon, selection = text.partition(":")
     if head not in {*store.run_names(), LAST}:
         return store.open_run(run_name).name, text
     if colon:
-        return store.open_run(head).name, rest
+        return store.open_run(head).name, selection
     run = store.open_run(run_name)
     if text in [platform.name for platform in run.platforms]:
         return run.name, text
-    return store.open_run(head).name, rest
+    return store.open_run(head).name, selection
 
 
 def side_of(
@@ -206,24 +214,24 @@ def side_of(
 
     What stands before the first colon is a run, unless the whole is a platform of that run (`ssh:server`).
     """
-    known = {} if runs is None else runs
-    name, chosen = run_of(store, text, run_name)
-    head, colon, _ = chosen.partition(":")
-    if name not in known:
-        known[name] = analyse(store, name)
-    analysis = known[name]
-    if not chosen:
+    analyses = {} if runs is None else runs
+    name, selection = run_of(store, text, run_name)
+    head, colon, _ = selection.partition(":")
+    if name not in analyses:
+        analyses[name] = analyse(store, name)
+    analysis = analyses[name]
+    if not selection:
         return Side(text, analysis, "", NO_LEVELS)
     platforms = [p.name for p in analysis.platforms]
     platform = max(
-        (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")),
+        (p for p in platforms if selection == p or selection.startswith(f"{p}@")),
         key=len,
-        default=chosen.partition("@")[0],
+        default=selection.partition("@")[0],
     )
     if platform not in platforms:
-        if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
+        if colon and selection == text and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
-        if chosen == text == platform:
+        if selection == text == platform:
             raise _neither(text, platforms, [run.name for run in store.runs()])
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
@@ -233,41 +241,42 @@ def side_of(
             where=text,
             hint=record.hint,
         )
-    _, at, written = chosen[len(platform) :].partition("@")
-    levels = _levels(written, text, analysis) if at else NO_LEVELS
+    _, separator, levels_text = selection[len(platform) :].partition("@")
+    levels = _levels(levels_text, text, analysis) if separator else NO_LEVELS
     return Side(text, analysis, platform, levels)
 
 
-def _levels(written: str, text: str, analysis: Analysis) -> Levels:
+def _levels(levels_text: str, text: str, analysis: Analysis) -> Levels:
     """Return the levels of a side as the run spells them. Raises BadInput."""
-    known = KnownLevels(analysis.name, (cell.levels for cell in analysis.cells))
+    known_levels = KnownLevels(analysis.name, (cell.levels for cell in analysis.cells))
     form = "write PLATFORM@factor=level,... or just PLATFORM"
-    selection = Selection.parse([written], known, text, form)
+    selection = Selection.parse([levels_text], known_levels, text, form)
     for factor, levels in selection.canonical.items():
         if len(levels) > 1:
             raise BadInput(f"a side has one level of {factor}", where=text, hint=form)
-    return Levels((factor, alike[0]) for factor, alike in selection.choices.items())
+    return Levels((factor, chosen_levels[0]) for factor, chosen_levels in selection.choices.items())
 
 
 def _check_alike(sides: tuple[Side, Side]) -> None:
     """Refuse a whole run beside a platform, and beside itself."""
     runs = [side for side in sides if side.is_run]
     if len(runs) == 1:
-        (other,) = (side for side in sides if not side.is_run)
-        hint = f"write {runs[0].text}:{other.platform}, or two runs"
+        (platform_side,) = (side for side in sides if not side.is_run)
+        hint = f"write {runs[0].text}:{platform_side.platform}, or two runs"
         raise BadInput(
-            f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint
+            f"{runs[0].text} is a whole run, and {platform_side.text} a platform of one", hint=hint
         )
     treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
     if len(runs) == 2 and treatment == baseline:
-        what = "the same run" if len(treatment) == 1 else "the same runs"
+        sentence_end = "the same run" if len(treatment) == 1 else "the same runs"
         raise BadInput(
-            f"{sides[0].text} and {sides[1].text} are {what}", hint="name another run: vtax list"
+            f"{sides[0].text} and {sides[1].text} are {sentence_end}",
+            hint="name another run: vtax list",
         )
     has_several = len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2
-    both = sorted(treatment & baseline)
-    if both and has_several:
-        raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
+    shared_runs = sorted(treatment & baseline)
+    if shared_runs and has_several:
+        raise BadInput(f"{shared_runs[0]} is on both sides", hint="a run belongs to one side")
 
 
 def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
@@ -287,10 +296,12 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
     """Cells of the two sides that are alike but for what the sides say, with those of their further runs."""
     fixed = (*treatment.levels, *baseline.levels)
     for section in treatment.analysis.sections:
-        other = _alike(section, baseline.analysis)
-        if other is None or not _is_wanted(section, metric, label):
+        baseline_section = _alike(section, baseline.analysis)
+        if baseline_section is None or not _is_wanted(section, metric, label):
             continue
-        reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
+        reason = (
+            "" if section.metric.unit == baseline_section.metric.unit else Note("different-units")
+        )
         for cells in _joined(section, treatment, baseline):
             row, base = cells[0][0].row, cells[1][0].row
             levels = Levels({**base.cell.levels, **row.cell.levels}).without(fixed)
@@ -305,10 +316,10 @@ def _is_wanted(section: Section, metric: str, label: str) -> bool:
 
 def _alike(section: Section, run: Analysis) -> Section | None:
     """Return the section of a run that measures the same."""
-    for other in run.sections:
-        is_of_table = (other.label, other.benchmark) == (section.label, section.benchmark)
-        if is_of_table and other.metric.name == section.metric.name:
-            return other
+    for candidate in run.sections:
+        is_of_table = (candidate.label, candidate.benchmark) == (section.label, section.benchmark)
+        if is_of_table and candidate.metric.name == section.metric.name:
+            return candidate
     return None
 
 
@@ -323,11 +334,11 @@ def _joined(
     treatments = _cells_by_run(section, treatment)
     baselines = _cells_by_run(section, baseline)
     if treatment.is_run:
-        varied: set[str] = set()
+        factors: set[str] = set()
         for cells in (*treatments, *baselines):
             for cell in cells:
-                varied.update(cell.row.cell.levels)
-        place = by(PLATFORM, *varied)
+                factors.update(cell.row.cell.levels)
+        place = by(PLATFORM, *factors)
         of = [{place.of(cell.settings): cell for cell in cells} for cells in treatments]
         to = [{place.of(cell.settings): cell for cell in cells} for cells in baselines]
     else:
@@ -346,9 +357,9 @@ def _cells_by_run(section: Section, side: Side) -> list[list[Cell]]:
     """Return the cells of a section in each run of a side that measured it."""
     cells = []
     for run in side.runs:
-        own = _alike(section, run.analysis)
-        if own is not None:
-            cells.append([Cell(run.analysis, own, row) for row in own.rows])
+        section_of_run = _alike(section, run.analysis)
+        if section_of_run is not None:
+            cells.append([Cell(run.analysis, section_of_run, row) for row in section_of_run.rows])
     return cells
 
 
@@ -359,12 +370,12 @@ def _placed(
 
     A factor that only the other side fixes is held at the same level here, where this side has it.
     """
-    held = other.selection.without(side.selection.choices)
-    placed = {}
+    held_levels = other.selection.without(side.selection.choices)
+    cells_by_place = {}
     for cell in cells:
-        if side.selection.selects(cell.levels) and held.allows(cell.levels):
-            placed[place.of(cell.levels)] = cell
-    return placed
+        if side.selection.selects(cell.levels) and held_levels.allows(cell.levels):
+            cells_by_place[place.of(cell.levels)] = cell
+    return cells_by_place
 
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
@@ -372,25 +383,25 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, .
 
     Factors of either cell are settings that the pairs were matched by.
     """
-    same, others = [], dict[tuple[str, str], Mismatch]()
+    pairs_alike, mismatches = [], dict[tuple[str, str], Mismatch]()
     for pair in pairs:
         treatment, baseline = pair.treatment.cell, pair.baseline.cell
         factors = {*treatment.levels, *baseline.levels}
         reasons = tuple(setting_differences(treatment, baseline, factors))
         if reasons:
-            others[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
+            mismatches[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
         else:
-            same.append(pair)
-    return same, tuple(others.values())
+            pairs_alike.append(pair)
+    return pairs_alike, tuple(mismatches.values())
 
 
 def unmatched_cells(
-    side: Side, matched: Sequence[CellRecord], metric: str, label: str
+    side: Side, paired_cells: Sequence[CellRecord], metric: str, label: str
 ) -> tuple[CellRecord, ...]:
     """Cells of a whole run that have the metrics and are in no pair."""
     if not side.is_run:
         return ()
-    keys = {cell.key for cell in matched}
+    keys = {cell.key for cell in paired_cells}
     cells = {}
     for section in side.analysis.sections:
         if _is_wanted(section, metric, label):
@@ -418,10 +429,10 @@ def _as_in_table(pair: Compared) -> Compared:
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
     """Judge a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
-    found = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.units)
-    if np.isnan(found.logs).all():
+    result = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.units)
+    if np.isnan(result.logs).all():
         raise StatsError(Note("no-shared-block"))
-    return found
+    return result
 
 
 def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
@@ -456,5 +467,5 @@ def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Itera
     cells = [(pair.treatment.cell, pair.baseline.cell) for pair in pairs]
     yield from differences(treatment.analysis, baseline.analysis, platforms, cells, fixed)
     for side in sides:
-        for other in side.further:
-            yield from differences(side.analysis, other.analysis, platforms, (), fixed)
+        for further_side in side.further:
+            yield from differences(side.analysis, further_side.analysis, platforms, (), fixed)

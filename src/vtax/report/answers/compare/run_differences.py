@@ -124,9 +124,12 @@ def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
     names = [str(name) for name in fields if treatment.get(name) != baseline.get(name)]
     if len(names) <= _MAX_NAMED:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
-    shown, more = ", ".join(names[:_MAX_NAMED]), doc.Count(len(names) - _MAX_NAMED)
+    named_hosts, further_count = ", ".join(names[:_MAX_NAMED]), doc.Count(len(names) - _MAX_NAMED)
     return msg(
-        "hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more
+        "hosts differ in {fact}: {names} and {count} more",
+        fact=fact,
+        names=named_hosts,
+        count=further_count,
     )
 
 
@@ -186,10 +189,12 @@ def setting_differences(
     benchmark = find_benchmark(treatment_cell.benchmark)
     if benchmark is not None:
         for side in parameters:
-            found = found_count(benchmark, side)
-            if found:  # trials of equal time: each side has a count of its own
-                del side[found[0]]
-        parameters = [with_units(benchmark.Parameters, each) for each in parameters]
+            work_count = found_count(benchmark, side)
+            if work_count:  # trials of equal time: each side has a count of its own
+                del side[work_count[0]]
+        parameters = [
+            with_units(benchmark.Parameters, cell_parameters) for cell_parameters in parameters
+        ]
     yield from _unlike(treatment_cell.label, *parameters)
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
@@ -202,16 +207,22 @@ def design_differences(
     cells: of both runs. What only one of them recorded is not looked at, since another version may record more.
     """
     a, b = cells
-    found: list[doc.Inline] = []
+    sentences: list[doc.Inline] = []
     if earlier.baseline != later.baseline:
         sides = {"treatment": earlier.baseline, "baseline": later.baseline}
-        found.append(msg("baselines differ: {treatment} and {baseline}", **sides))
-    both = _shared(earlier.declared.get("guest") or {}, later.declared.get("guest") or {})
+        sentences.append(msg("baselines differ: {treatment} and {baseline}", **sides))
+    guest_tables = _shared(earlier.declared.get("guest") or {}, later.declared.get("guest") or {})
     parameters, links = _shared(a.parameters, b.parameters), _shared(a.link, b.link)
-    alike = [replace(cell, parameters=parameters[n], link=links[n]) for n, cell in enumerate(cells)]
-    guests = [with_units(GuestTable, guest) for guest in both]
-    found += _places_of_scratch(earlier, later)
-    return [*found, *_unlike("guest", *guests), *setting_differences(alike[0], alike[1], ())]
+    alike_cells = [
+        replace(cell, parameters=parameters[n], link=links[n]) for n, cell in enumerate(cells)
+    ]
+    guests = [with_units(GuestTable, guest) for guest in guest_tables]
+    sentences += _places_of_scratch(earlier, later)
+    return [
+        *sentences,
+        *_unlike("guest", *guests),
+        *setting_differences(alike_cells[0], alike_cells[1], ()),
+    ]
 
 
 def _places_of_scratch(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
@@ -255,18 +266,18 @@ def _shared(
 
 
 def _unlike(
-    what: doc.Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]
+    place: doc.Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> Iterator[doc.Inline]:
     for key in sorted({*treatment, *baseline}):
         if isinstance(treatment.get(key), Mapping) and isinstance(baseline.get(key), Mapping):
             of_treatment = {f"{key}.{name}": value for name, value in treatment[key].items()}
             of_baseline = {f"{key}.{name}": value for name, value in baseline[key].items()}
-            yield from _unlike(what, of_treatment, of_baseline)
+            yield from _unlike(place, of_treatment, of_baseline)
         elif treatment.get(key) != baseline.get(key):
             name, unit = _named(key)
             yield msg(
                 "{what}: {key} {treatment} against {baseline}",
-                what=what,
+                what=place,
                 key=name,
                 treatment=_setting(treatment, key, unit),
                 baseline=_setting(baseline, key, unit),
@@ -279,15 +290,15 @@ def _setting(side: Mapping[str, Any], key: str, unit: str) -> doc.Inline:
 
 def _named(key: str) -> tuple[str, str]:
     """Return (the words of a setting, its unit): `duration_s` is a duration in s."""
-    suffix = next((each for each in _UNITS if key.endswith(each)), "")
+    suffix = next((unit_suffix for unit_suffix in _UNITS if key.endswith(unit_suffix)), "")
     return key.removesuffix(suffix).replace("_", " "), _UNITS.get(suffix, "")
 
 
 def _valued(value: Any, unit: str) -> doc.Inline:
     """`5 s`."""
-    shown = _short(value)
+    text = _short(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return joined([shown, unit if is_number else ""], "\N{NO-BREAK SPACE}")
+    return joined([text, unit if is_number else ""], "\N{NO-BREAK SPACE}")
 
 
 def _short(value: Any) -> doc.Inline:
@@ -296,7 +307,7 @@ def _short(value: Any) -> doc.Inline:
     if isinstance(value, bool):
         return "true" if value else "false"  # as studies and JSON write it
     if isinstance(value, Mapping):
-        value = ", ".join(f"{name}={each}" for name, each in value.items())
+        value = ", ".join(f"{name}={item}" for name, item in value.items())
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return _cut(f"{value:.15g}" if isinstance(value, float) else str(value))

@@ -54,7 +54,7 @@ def unpaired(
         if not pair.reason:
             levels += [cell.interval_confidence for side in pair.cells for cell in side]
     level = max(levels, default=confidence)
-    common = shared_baseline(sides)
+    baseline_name = shared_baseline(sides)
     for number, pair in enumerate(pairs):
         if result[number].reason:
             continue
@@ -81,7 +81,7 @@ def unpaired(
             ratio=replace(ratio, warnings=warnings),
             verdict=worded(verdict, pairs[number].section.metric.role),
             reason=reason,
-            relative=_relative(pairs[number], common, level, confidence),
+            relative=_relative(pairs[number], baseline_name, level, confidence),
         )
     return result
 
@@ -95,15 +95,15 @@ def _verdicts(
     ratios: by the number of their pair.
     level: confidence of the family.
     """
-    judged = {str(n): ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
-    if not judged:
+    session_ratios = {str(n): ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
+    if not session_ratios:
         return {}
-    trials = {name: trials_of(pairs[int(name)]) for name in judged}
+    trials = {name: trials_of(pairs[int(name)]) for name in session_ratios}
     better = [contrast.better for contrast in trials.values()]
-    margins = [pairs[int(name)].margin for name in judged]
-    words = judge_family(list(judged.values()), margins, better, 1 - level)
+    margins = [pairs[int(name)].margin for name in session_ratios]
+    words = judge_family(list(session_ratios.values()), margins, better, 1 - level)
     verdicts = {}
-    for (name, ratio), word in zip(judged.items(), words, strict=True):
+    for (name, ratio), word in zip(session_ratios.items(), words, strict=True):
         verdict = for_work(for_failures(word, trials[name]), trials[name])
         verdict = for_resolution(verdict, ratio, trials[name].resolution)
         verdicts[name] = for_clock(verdict) if trials[name].clock_is_wrong else verdict
@@ -112,21 +112,21 @@ def _verdicts(
     for (name, contrast), margin in zip(trials.items(), margins, strict=True):
         claims[name] = at_most(contrast, margin, no_samples)
     rule = FixedRule(confidence=level)
-    said = say_at_most(verdicts, judged, claims, rule, 1 - level)
-    return {int(name): verdict for name, verdict in said.items()}
+    final_verdicts = say_at_most(verdicts, session_ratios, claims, rule, 1 - level)
+    return {int(name): verdict for name, verdict in final_verdicts.items()}
 
 
 def trials_of(pair: Compared) -> Contrast:
     """Return what failed on either side in all of its runs, and how finely they measured; without blocks."""
     of, to = ([cell.row for cell in side] for side in pair.cells)
     failed = sum(row.failed for row in of), sum(row.failed for row in to)
-    made = sum(map(tried, of)), sum(map(tried, to))
+    trials = sum(map(tried, of)), sum(map(tried, to))
     zeros = sum(len(zeros_of(row.means_of_blocks)) for row in (*of, *to) if row.summary)
     return Contrast(
         np.full(1, np.nan),
         pair.section.better,
         failed=failed,
-        tried=made,
+        tried=trials,
         resolution=coarsest([row.resolution for row in (*of, *to)]),
         zeros=zeros,
         clock_is_wrong=pair.clock_is_wrong,
@@ -157,15 +157,15 @@ def _pooled(pair: Compared) -> Compared:
 
 
 def _pooled_row(cells: tuple[Cell, ...]) -> Row:
-    known = [cell for cell in cells if cell.row.summary is not None]
-    if len(cells) == 1 or not known:
+    measured_cells = [cell for cell in cells if cell.row.summary is not None]
+    if len(cells) == 1 or not measured_cells:
         return cells[0].row
     means = []
-    for cell in known:
+    for cell in measured_cells:
         sessions = cell.run.units_of(cell.row.blocks)[:, -1]
         for number in np.unique(sessions):
             means.append(float(cell.row.block_means[sessions == number].mean()))
-    row, values, blocks = known[0].row, np.array(means), np.arange(len(means))
+    row, values, blocks = measured_cells[0].row, np.array(means), np.arange(len(means))
     assert row.summary is not None
     summary, *_ = describe_blocks(values, row.summary.confidence, blocks=blocks)
     failed = sum(cell.row.failed for cell in cells)
@@ -202,16 +202,19 @@ def _own_logs(cell: Cell) -> Logs:
     return Logs(cell.row.blocks, positive_logs(cell.row.block_means, "values")).known()
 
 
-def _relative(pair: Compared, common: str, level: float, confidence: float) -> Ratio | None:
+def _relative(pair: Compared, baseline_name: str, level: float, confidence: float) -> Ratio | None:
     """Return the ratio of the two sides' ratios to their common baseline; None where there is none."""
-    if not common or common in (pair.treatment.platform.name, pair.baseline.platform.name):
+    if not baseline_name or baseline_name in (
+        pair.treatment.platform.name,
+        pair.baseline.platform.name,
+    ):
         return None
     try:
-        found = _ratio(pair, logs_to_baseline, level)
+        ratio = _ratio(pair, logs_to_baseline, level)
     except StatsError:
         return None
-    notes = (Note("ratio-of-ratios"),) if found.n_sessions == 1 else ()
-    return replace(found, confidence=confidence, warnings=(*found.warnings, *notes))
+    notes = (Note("ratio-of-ratios"),) if ratio.n_sessions == 1 else ()
+    return replace(ratio, confidence=confidence, warnings=(*ratio.warnings, *notes))
 
 
 def logs_to_baseline(cell: Cell) -> Logs:

@@ -146,46 +146,46 @@ def effective_of_cells(
     ):
         if counts and int(trial) in in_force:
             texts.setdefault(int(cell), {})[in_force[int(trial)]] = None
-    found: dict[int, dict[str, list[Any]]] = {}
+    settings_by_cell: dict[int, dict[str, list[Any]]] = {}
     for cell, distinct in texts.items():
-        values = found.setdefault(cell, {})
+        values = settings_by_cell.setdefault(cell, {})
         for reported in map(parse_json, distinct):
             for name, value in reported.items():
                 if value not in values.setdefault(name, []):
                     values[name].append(value)
-    return found
+    return settings_by_cell
 
 
 def _of(
     data: RunData,
     cell: int,
-    found: Mapping[tuple[str, str], float],
+    values: Mapping[tuple[str, str], float],
     trials: int,
     effective: Mapping[str, list[Any]],
 ) -> Counted:
     record = data.run.cells[cell]
-    link = {name: value for (place, name), value in found.items() if place == LINK}
+    link = {name: value for (place, name), value in values.items() if place == LINK}
     names = dict.fromkeys(
         name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of(""))
     )
-    sizes = packets.mean_packet_bytes(found)
+    sizes = packets.mean_packet_bytes(values)
     hops = tuple(_hop(name, link, sizes.get(name)) for name in names)
-    under_test_cpu_s, under_test_bytes = cost.carried(found, cost.under_test_cpu_s(found))
+    under_test_cpu_s, under_test_bytes = cost.carried(values, cost.under_test_cpu_s(values))
     return Counted(
         label=record.label,
         levels=dict(record.levels),
         platform=record.platform,
         trials=trials,
-        layer_cpu_s=found.get((LAYER, HOST_CPU.name)),
-        guest_cpu_s=found.get((GUEST, KERNEL_CPU.name)),
-        ends_cpu_s={p: v for p, v in _ends(found).items() if p not in (LAYER, GUEST)},
+        layer_cpu_s=values.get((LAYER, HOST_CPU.name)),
+        guest_cpu_s=values.get((GUEST, KERNEL_CPU.name)),
+        ends_cpu_s={p: v for p, v in _ends(values).items() if p not in (LAYER, GUEST)},
         switch_cpu_s=link.get(SWITCH_CPU.name),
         under_test_cpu_s=under_test_cpu_s,
         under_test_bytes=under_test_bytes,
-        retransmits={p: v for (p, n), v in found.items() if n == TCP_RETRANSMITS.name},
+        retransmits={p: v for (p, n), v in values.items() if n == TCP_RETRANSMITS.name},
         hops=hops,
         drops=link.get(DROPS.name, sum(hop.drops for hop in hops)),
-        everything={f"{place}.{name}": value for (place, name), value in found.items()},
+        everything={f"{place}.{name}": value for (place, name), value in values.items()},
         effective=effective,
     )
 
@@ -196,9 +196,9 @@ def _hop(name: str, link: Mapping[str, float], packet_bytes: float | None) -> Ho
     return HopTraffic(name, **carried, drops=drops, packet_bytes=packet_bytes)
 
 
-def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
+def _ends(values: Mapping[tuple[str, str], float]) -> dict[str, float]:
     """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
-    reported = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
+    reported = {place: value for (place, name), value in values.items() if name == KERNEL_CPU.name}
     return reported | {
-        place: value for (place, name), value in found.items() if name == HOST_CPU.name
+        place: value for (place, name), value in values.items() if name == HOST_CPU.name
     }

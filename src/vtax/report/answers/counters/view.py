@@ -68,7 +68,7 @@ def _cpu_table(
         doc.Column("platform", msg("platform")),
         *doc.number_columns(titles),
     )
-    made = []
+    table_rows = []
     for title, group in groups:
         rows = []
         for cell in group:
@@ -79,11 +79,13 @@ def _cpu_table(
             ]
             seconds += [cell.switch_cpu_s] if has_switch else []
             retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
-            rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
+            numbers = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
             platform = analysis.platform_of(cell.platform)
-            rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
-        made.append(doc.Group(tuple(rows), title))
-    return doc.Table(columns, tuple(made), key=f"{cells[0].label} CPU", label=msg("CPU time"))
+            rows.append(
+                doc.TableRow((platform, *(_number(value) for value in (*seconds, *numbers))))
+            )
+        table_rows.append(doc.Group(tuple(rows), title))
+    return doc.Table(columns, tuple(table_rows), key=f"{cells[0].label} CPU", label=msg("CPU time"))
 
 
 def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:

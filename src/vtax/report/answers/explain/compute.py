@@ -45,8 +45,8 @@ class _OfCounter:
         """Its place and its name as people read them: `layer, vcpu: thread CPU`. The unit stands elsewhere."""
         owner, _, name = self.name.rpartition(".")
         words = name.removesuffix("_s").removesuffix("_bytes").split("_")
-        where = f"{self.place}, {owner}" if owner else self.place
-        return f"{where}: {' '.join('CPU' if word == 'cpu' else word for word in words)}"
+        origin = f"{self.place}, {owner}" if owner else self.place
+        return f"{origin}: {' '.join('CPU' if word == 'cpu' else word for word in words)}"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Explained(OfSection):
     ]
     family: Annotated[int, Means("counters that the level is corrected for")]
     confidence: Annotated[float, Means("of all intervals of the table at once")]
-    compared: tuple[ComparedCounter, ...]
+    comparisons: tuple[ComparedCounter, ...]
     one_sided: Annotated[
         tuple[OneSided, ...],
         Means(
@@ -142,7 +142,12 @@ class Explained(OfSection):
         self,
     ) -> Annotated[tuple[ComparedCounter, ...], Means("those that both have, largest ratio first")]:
         """All, in the order of what is certain."""
-        return tuple(sorted(self.compared, key=lambda each: (-each.certain, each.place, each.name)))
+        return tuple(
+            sorted(
+                self.comparisons,
+                key=lambda counter: (-counter.certain, counter.place, counter.name),
+            )
+        )
 
     @property
     def detectable(
@@ -157,38 +162,42 @@ class Explained(OfSection):
     ]:
         """The factor by which half of the counters would have had to change to be found: the median of the
         half-widths of their intervals. Infinite where there is none, or beyond what a float can have."""
-        median = float(np.median(self._half_widths)) if self.compared else math.inf
+        median = float(np.median(self._half_widths)) if self.comparisons else math.inf
         return math.exp(median) if median < _LARGEST_LOG else math.inf
 
     @property
     def is_narrow(self) -> bool:
         """Whether every counter would have been found to move by a factor of NARROW."""
-        return bool(self.compared) and max(self._half_widths) <= math.log(NARROW)
+        return bool(self.comparisons) and max(self._half_widths) <= math.log(NARROW)
 
     @property
     def _half_widths(self) -> list[float]:
-        return [each.half_width for each in self.compared]
+        return [counter.half_width for counter in self.comparisons]
 
     @property
     def moved(self) -> tuple[ComparedCounter, ...]:
         """Those that moved otherwise than the time for the work did, largest first."""
-        found = [
-            each
-            for each in self.compared
-            if each.moved and not (each.follows_time or each.is_silent)
+        counters = [
+            counter
+            for counter in self.comparisons
+            if counter.moved and not (counter.follows_time or counter.is_silent)
         ]
-        return tuple(sorted(found, key=lambda each: -each.certain))
+        return tuple(sorted(counters, key=lambda counter: -counter.certain))
 
     @property
     def silent(self) -> tuple[ComparedCounter, ...]:
         """Those that stay at zero in the guests of one side."""
-        return tuple(each for each in self.compared if each.is_silent)
+        return tuple(counter for counter in self.comparisons if counter.is_silent)
 
     @property
     def with_time(self) -> tuple[ComparedCounter, ...]:
         """Those that moved as the time for the work did, largest first."""
-        found = [each for each in self.compared if each.follows_time and not each.is_silent]
-        return tuple(sorted(found, key=lambda each: -each.certain))
+        counters = [
+            counter
+            for counter in self.comparisons
+            if counter.follows_time and not counter.is_silent
+        ]
+        return tuple(sorted(counters, key=lambda counter: -counter.certain))
 
 
 @dataclass(frozen=True)
@@ -226,8 +235,8 @@ class _Contrast:
     @property
     def shared(self) -> list[tuple[str, str]]:
         """Counters of both sides, not those that never counted anything."""
-        both = [key for key in self.treatment if key in self.baseline]
-        return [key for key in both if self.treatment[key].mean or self.baseline[key].mean]
+        shared_keys = [key for key in self.treatment if key in self.baseline]
+        return [key for key in shared_keys if self.treatment[key].mean or self.baseline[key].mean]
 
 
 def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
@@ -241,11 +250,11 @@ def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPo
 def explained(
     data: RunData,
     sections: Sequence[Section],
-    counted: BlockCounters,
+    block_counters: BlockCounters,
     confidence: float,
     settings: Mapping[int, str] = _NO_SETTINGS,
 ) -> list[Explained]:
-    """Return every contrast that is not `equivalent`, with all of its counters. data, sections, counted: the whole
+    """Return every contrast that is not `equivalent`, with all of its counters. data, sections, block_counters: the whole
     run's.
 
     confidence: that no counter of a table is said to have moved by chance. settings: as store.query.effective has
@@ -257,7 +266,9 @@ def explained(
         contrasts = []
         for _, point, row, base in explainable([section]):
             cells = numbers[row.cell.key], numbers[base.cell.key]
-            contrasts.append(_contrast(data, section, point, (row, base), cells, counted, settings))
+            contrasts.append(
+                _contrast(data, section, point, (row, base), cells, block_counters, settings)
+            )
         family = sum(len(contrast.shared) for contrast in contrasts)
         explanations += [_judged(contrast, family, confidence) for contrast in contrasts]
     return explanations
@@ -265,7 +276,7 @@ def explained(
 
 def _judged(contrast: _Contrast, family: int, confidence: float) -> Explained:
     level = 1 - (1 - confidence) / max(family, 1)
-    compared = []
+    comparisons = []
     for place, name in contrast.shared:
         treatment, baseline = contrast.treatment[place, name], contrast.baseline[place, name]
         ratio = _ratio(treatment, baseline, treatment.per_work - baseline.per_work, level)
@@ -274,7 +285,7 @@ def _judged(contrast: _Contrast, family: int, confidence: float) -> Explained:
             logs = treatment.per_second - baseline.per_second
             per_second = _ratio(treatment, baseline, logs, level)
         counter = treatment.counter
-        compared.append(
+        comparisons.append(
             ComparedCounter(place, name, counter, baseline.mean, treatment.mean, ratio, per_second)
         )
     return Explained(
@@ -284,7 +295,7 @@ def _judged(contrast: _Contrast, family: int, confidence: float) -> Explained:
         contrast.work,
         family,
         confidence,
-        tuple(compared),
+        tuple(comparisons),
         contrast.one_sided,
     )
 
@@ -313,11 +324,14 @@ def _contrast(
     point: ResultPoint,
     rows: tuple[Row, Row],
     cells: tuple[int, int],
-    counted: BlockCounters,
+    block_counters: BlockCounters,
     settings: Mapping[int, str],
 ) -> _Contrast:
     """Return the counters of both sides. rows, cells: the treatment and the baseline."""
-    sides = [{key[1:]: value for key, value in counted.items() if key[0] == cell} for cell in cells]
+    sides = [
+        {key[1:]: value for key, value in block_counters.items() if key[0] == cell}
+        for cell in cells
+    ]
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
     unit, work = work_of(data, section, rows, cells, sides, blocks, settings)
     quantities = []
@@ -325,14 +339,14 @@ def _contrast(
         seconds = None if unit == SECOND else per_block(durations(data, cell), blocks)
         quantities.append(_per_work(side, blocks, divisor, seconds))
     treatment, baseline = quantities
-    alone = []
-    for number, other in ((0, 1), (1, 0)):
+    one_sided = []
+    for number, other_number in ((0, 1), (1, 0)):
         for (place, name), quantity in quantities[number].items():
-            if (place, name) not in sides[other] and quantity.mean > 0:
+            if (place, name) not in sides[other_number] and quantity.mean > 0:
                 platform = rows[number].platform.name
-                alone.append(OneSided(place, name, quantity.counter, platform, quantity.mean))
+                one_sided.append(OneSided(place, name, quantity.counter, platform, quantity.mean))
     return _Contrast(
-        section, point, rows[0], unit, treatment, baseline, tuple(sorted(alone, key=_by_size))
+        section, point, rows[0], unit, treatment, baseline, tuple(sorted(one_sided, key=_by_size))
     )
 
 
@@ -350,28 +364,28 @@ def _per_work(side: Side, blocks: Ints, work: Floats, seconds: Floats | None) ->
         divisor = np.ones(blocks.size) if counter.is_gauge else work
         if not np.isfinite(values / divisor).all():
             continue
-        some = values + counter.step / 2
+        counts_above_zero = values + counter.step / 2
         per_second = None
         if seconds is not None and not counter.is_gauge and (seconds > 0).all():
-            per_second = Logs(blocks, np.log(some / seconds))
+            per_second = Logs(blocks, np.log(counts_above_zero / seconds))
         quantities[key] = _PerWork(
             counter,
             float((values / divisor).mean()),
-            float(some.sum() * counts[2] / counter.step),
-            Logs(blocks, np.log(some / divisor)),
+            float(counts_above_zero.sum() * counts[2] / counter.step),
+            Logs(blocks, np.log(counts_above_zero / divisor)),
             per_second,
         )
     return quantities
 
 
-def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
+def _by_size(counter: OneSided) -> tuple[bool, bool, int, float, str, str]:
     """Return the layer's first; of values of one unit the largest first."""
-    rank = {"s": 0, "": 1}.get(each.counter.unit, 2)
+    rank = {"s": 0, "": 1}.get(counter.counter.unit, 2)
     return (
-        each.place != table.LAYER,
-        each.counter.is_gauge,
+        counter.place != table.LAYER,
+        counter.counter.is_gauge,
         rank,
-        -each.value,
-        each.place,
-        each.name,
+        -counter.value,
+        counter.place,
+        counter.name,
     )

@@ -52,7 +52,7 @@ def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
     contrasts: list[tuple[str, str]] = []
     for section, _, row, _ in explainable(analysis.sections):
         contrasts.append((row.platform.name, section.label))
-    ranked: list[tuple[int, Suspect]] = []
+    ranked_suspects: list[tuple[int, Suspect]] = []
     for fact in also_differs(analysis, LAYER_FACTS):
         concerned = [
             (platform, label)
@@ -71,9 +71,9 @@ def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
                 fact.fact in _OF_LAYERS,
                 tuple(_commands(analysis, fact, platforms)),
             )
-            ranked.append((len(concerned), suspect))
-    ranked.sort(key=lambda pair: (pair[1].is_layer, not pair[1].commands, -pair[0]))
-    return tuple(suspect for _, suspect in ranked)
+            ranked_suspects.append((len(concerned), suspect))
+    ranked_suspects.sort(key=lambda pair: (pair[1].is_layer, not pair[1].commands, -pair[0]))
+    return tuple(suspect for _, suspect in ranked_suspects)
 
 
 def anatomies(analysis: Analysis) -> tuple[str, ...]:
@@ -81,17 +81,17 @@ def anatomies(analysis: Analysis) -> tuple[str, ...]:
     from vtax.platforms.registry import ladders
     from vtax.study.load import load
 
-    known = load("anatomy").study.benchmark_titles
+    titles = load("anatomy").study.benchmark_titles
     labels: dict[str, list[str]] = {}
     for section, _, row, _ in explainable(analysis.sections):
         is_lossy = row.verdict is not None and row.verdict.kind == "slower"
         name = row.platform.name
-        if is_lossy and name in ladders() and section.label in known:
+        if is_lossy and name in ladders() and section.label in titles:
             labels.setdefault(name, []).append(section.label)
-    ranked = sorted(labels.items(), key=lambda pair: -len(set(pair[1])))
+    pairs_by_reach = sorted(labels.items(), key=lambda pair: -len(set(pair[1])))
     return tuple(
         f"sudo vtax anatomy --of {name} {' '.join(dict.fromkeys(of_name))}"
-        for name, of_name in ranked
+        for name, of_name in pairs_by_reach
     )
 
 
@@ -106,6 +106,6 @@ def _commands(
             continue
         choice = choice_behind(driver, difference.fact, difference.value, difference.baseline_value)
         if choice:
-            name, level, other = choice
-            sides = f"{platform}:{name}={level},{platform}:{name}={other}"
+            name, level, other_level = choice
+            sides = f"{platform}:{name}={level},{platform}:{name}={other_level}"
             yield f"sudo vtax run {study} --ab {sides}"

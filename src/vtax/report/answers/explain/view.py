@@ -48,28 +48,34 @@ def document(source: Source, options: Options) -> doc.Document:
     analysis, whole = source.analysis, source.whole
     sections = whole.analysis.sections
     numbers = {cell.key: number for number, cell in enumerate(whole.data.run.cells)}
-    wanted = {numbers[each.cell.key] for _, _, *rows in explainable(sections) for each in rows}
-    counted = source.block_counters(wanted)
+    cell_numbers = {numbers[row.cell.key] for _, _, *rows in explainable(sections) for row in rows}
+    block_counters = source.block_counters(cell_numbers)
     settings = whole.effective if any(operations_of(section.metric) for section in sections) else {}
-    found = []
-    if counted:
-        found = explained(whole.data, sections, counted, analysis.rule.confidence, settings)
-    shown = [each for each in found if analysis.shown_cells.selects(each.row.cell.place)]
+    explanations = []
+    if block_counters:
+        explanations = explained(
+            whole.data, sections, block_counters, analysis.rule.confidence, settings
+        )
+    shown_explanations = [
+        explanation
+        for explanation in explanations
+        if analysis.shown_cells.selects(explanation.row.cell.place)
+    ]
     has_contrasts = any(True for _ in explainable(analysis.sections))
-    made = document_of(
-        shown,
+    answer = document_of(
+        shown_explanations,
         suspects(analysis),
         analysis,
         is_full=options.depth == "all",
         has_contrasts=has_contrasts,
         is_report=options.depth == "report",
     )
-    return shared.of_blocks(made, analysis)
+    return shared.of_blocks(answer, analysis)
 
 
 def document_of(
     explanations: Sequence[Explained],
-    differing: Sequence[Suspect],
+    differences: Sequence[Suspect],
     analysis: Analysis,
     *,
     is_full: bool,
@@ -78,23 +84,25 @@ def document_of(
 ) -> doc.Document:
     """Return the document of the contrasts.
 
-    differing: facts that differ where platforms do.
+    differences: facts that differ where platforms do.
     is_full: list all that moved.
     has_contrasts: some are not equivalent.
     is_report: contrasts without a finding are named alone.
     """
-    missing = _missing(analysis)
-    apart = anatomies(analysis)
+    missing_counters = _missing(analysis)
+    anatomy_commands = anatomies(analysis)
     data = {
-        "not_counted": missing,
-        "facts": list(differing),
-        "anatomies": list(apart),
+        "not_counted": missing_counters,
+        "facts": list(differences),
+        "anatomies": list(anatomy_commands),
         "contrasts": list(explanations),
     }
-    facts = _facts(differing, analysis, is_full=is_full)
-    if apart:
-        shown = joined([styled(command, "code") for command in apart[: None if is_full else 1]])
-        facts.append(doc.Paragraph(msg("Mechanism by mechanism: {commands}", commands=shown)))
+    facts = _facts(differences, analysis, is_full=is_full)
+    if anatomy_commands:
+        commands = joined(
+            [styled(command, "code") for command in anatomy_commands[: None if is_full else 1]]
+        )
+        facts.append(doc.Paragraph(msg("Mechanism by mechanism: {commands}", commands=commands)))
     if not explanations and facts:
         text = msg("nothing was counted around the trials that differ")
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
@@ -105,19 +113,24 @@ def document_of(
         if has_contrasts:
             text = msg("nothing was counted around the trials that differ")
         return doc.empty_document(VIEW.title, text, data)
-    if not is_full and all(_blocks(each) < _FEWEST for each in explanations):
+    if not is_full and all(_blocks(explanation) < _FEWEST for explanation in explanations):
         text = msg("One block has no interval: which counters differ is not known.")
         nothing: doc.Inline = "" if facts else text
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text)), data=data, nothing=nothing)
     parts: list[doc.Part] = [*facts]
-    moved = [each for each in explanations if each.moved]
-    if is_report and moved:
-        parts.append(_likeliest(moved, analysis.baseline))
+    explained_contrasts = [explanation for explanation in explanations if explanation.moved]
+    if is_report and explained_contrasts:
+        parts.append(_likeliest(explained_contrasts, analysis.baseline))
     elif not is_report:
-        parts += [_section(each, analysis.baseline, is_full=is_full) for each in moved]
+        parts += [
+            _section(explanation, analysis.baseline, is_full=is_full)
+            for explanation in explained_contrasts
+        ]
     parts += _grown_with_time(explanations, is_full=is_full)
-    without = [each for each in explanations if not each.moved]
-    parts += _without_finding(without, analysis.baseline, is_full=is_full, is_report=is_report)
+    unexplained_contrasts = [explanation for explanation in explanations if not explanation.moved]
+    parts += _without_finding(
+        unexplained_contrasts, analysis.baseline, is_full=is_full, is_report=is_report
+    )
     ending: list[doc.Part] = [
         doc.Paragraph(
             msg(
@@ -130,7 +143,7 @@ def document_of(
         ),
     ]
     if not is_report:  # which has them with the facts of the host
-        ending += _not_counted(missing)
+        ending += _not_counted(missing_counters)
     return doc.Document(VIEW.title, (*parts, *ending), data=data)
 
 
@@ -138,7 +151,7 @@ def _blocks(explanation: Explained) -> int:
     return explanation.row.ratio.n_blocks if explanation.row.ratio else 0
 
 
-def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -> list[doc.Part]:
+def _facts(differences: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -> list[doc.Part]:
     """Return what differs beside the layer, then what of the layer differs, with the runs that test each."""
     parts: list[doc.Part] = []
     for is_layer, title in (
@@ -146,7 +159,7 @@ def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -
         (True, msg("Facts that are the layer itself")),
     ):
         items: list[doc.Inline] = []
-        for suspect in differing:
+        for suspect in differences:
             if suspect.is_layer == is_layer:
                 items += _fact(suspect, analysis, is_full=is_full)
         if items:
@@ -157,15 +170,17 @@ def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -
 def _fact(suspect: Suspect, analysis: Analysis, *, is_full: bool) -> list[doc.Inline]:
     """Return the fact with the command that tests it on the first platform, then those of others on demand."""
     items = [difference_of(suspect, analysis)]
-    shown = suspect.commands if is_full else suspect.commands[:1]
-    for command in shown:
+    commands = suspect.commands if is_full else suspect.commands[:1]
+    for command in commands:
         items.append(msg("to test it: {command}", command=styled(command, "code")))
     return [joined(items[:2], "; "), *items[2:]]
 
 
 def _grown_with_time(explanations: Sequence[Explained], *, is_full: bool) -> list[doc.Part]:
     """Return one line for what grew with the running time in any comparison: it has no cause of its own."""
-    names = dict.fromkeys(each.words for contrast in explanations for each in contrast.with_time)
+    names = dict.fromkeys(
+        counter.words for contrast in explanations for counter in contrast.with_time
+    )
     if not names:
         return []
     text = plural(
@@ -183,7 +198,7 @@ def _without_finding(
     """All contrasts without a finding on demand, so that they hide none that has one; in a report their names."""
     if not explanations:
         return []
-    if any(each.with_time for each in explanations):
+    if any(explanation.with_time for explanation in explanations):
         title = plural(
             "{count} comparison in which no counter moved but with the running time",
             "{count} comparisons in which no counter moved but with the running time",
@@ -196,18 +211,25 @@ def _without_finding(
             len(explanations),
         )
     if is_report:
-        names = listed(first_of([_title(each) for each in explanations], _NAMED))
+        names = listed(first_of([_title(explanation) for explanation in explanations], _NAMED))
         return [doc.Bullets((joined([title, names], ": "),), "unmoved")]
-    plain = [each for each in explanations if not (each.one_sided or each.silent)]
-    items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
-    more = [
-        _section(each, baseline, is_full=is_full)
-        for each in explanations
-        if each.one_sided or each.silent
+    plain_explanations = [
+        explanation
+        for explanation in explanations
+        if not (explanation.one_sided or explanation.silent)
+    ]
+    items = tuple(
+        joined([_title(explanation), _nothing_moved(explanation)], ": ")
+        for explanation in plain_explanations
+    )
+    sections = [
+        _section(explanation, baseline, is_full=is_full)
+        for explanation in explanations
+        if explanation.one_sided or explanation.silent
     ]
     return [
         doc.Titled(
-            title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True
+            title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *sections), is_folded=True
         )
     ]
 
@@ -228,12 +250,12 @@ def _likeliest(explanations: Sequence[Explained], baseline: str) -> doc.Table:
         doc.Column("per_second", msg("the same\nper second"), is_number=True),
     )
     groups = []
-    for each in explanations:
-        shown = each.moved[:_OF_REPORT]
-        title = joined([_title(each), joined(_found(each), " ")], ": ")
-        more = [part.text for part in _more_moved(each, len(shown))]
-        title = joined([title, _unit(each.work), *more], "; ")
-        rows = [doc.TableRow((*_cells(counter), _seconds(counter))) for counter in shown]
+    for explanation in explanations:
+        counters = explanation.moved[:_OF_REPORT]
+        title = joined([_title(explanation), joined(_found(explanation), " ")], ": ")
+        remainder = [part.text for part in _more_moved(explanation, len(counters))]
+        title = joined([title, _unit(explanation.work), *remainder], "; ")
+        rows = [doc.TableRow((*_cells(counter), _seconds(counter))) for counter in counters]
         groups.append(doc.Group(tuple(rows), title))
     return doc.Table(columns, tuple(groups), key="moved", label=msg("counters"))
 
@@ -251,26 +273,26 @@ def _title(explanation: Explained) -> doc.Inline:
 
 
 def _parts(explanation: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
-    moved = explanation.moved
-    shown = moved if is_full else moved[:_BRIEF]
+    all_counters = explanation.moved
+    counters = all_counters if is_full else all_counters[:_BRIEF]
     parts: list[doc.Part] = []
-    if not (moved or explanation.silent):
+    if not (all_counters or explanation.silent):
         parts.append(doc.Paragraph(_nothing_moved(explanation)))
-    if shown:
-        parts.append(_table(shown, explanation, baseline))
+    if counters:
+        parts.append(_table(counters, explanation, baseline))
     return [
         *parts,
-        *_more_moved(explanation, len(shown)),
+        *_more_moved(explanation, len(counters)),
         *_set_apart(explanation, is_full=is_full),
     ]
 
 
-def _more_moved(explanation: Explained, shown: int) -> list[doc.Paragraph]:
+def _more_moved(explanation: Explained, shown_count: int) -> list[doc.Paragraph]:
     """Return how many counters moved beside those that are shown."""
-    more = len(explanation.moved) - shown
-    if more <= 0:
+    further_count = len(explanation.moved) - shown_count
+    if further_count <= 0:
         return []
-    text = plural("{count} more counter moved.", "{count} more counters moved.", more)
+    text = plural("{count} more counter moved.", "{count} more counters moved.", further_count)
     return [doc.Paragraph(text, "muted")]
 
 
@@ -285,9 +307,9 @@ def _nothing_moved(explanation: Explained) -> doc.Inline:
     if blocks < _FEWEST:
         return msg(
             "One block has no interval: which of {family} counters differ is not known.",
-            family=doc.Count(len(explanation.compared)),
+            family=doc.Count(len(explanation.comparisons)),
         )
-    family = doc.Count(len(explanation.compared))
+    family = doc.Count(len(explanation.comparisons))
     if explanation.is_narrow and not explanation.one_sided:
         return plural(
             "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
@@ -295,7 +317,7 @@ def _nothing_moved(explanation: Explained) -> doc.Inline:
             blocks,
             family=family,
         )
-    if not explanation.compared:
+    if not explanation.comparisons:
         return msg("No counter exists on both platforms in every block.")
     return plural(
         "No difference was found among {family} counters after {count} block. To be found, half of them would have "
@@ -312,7 +334,7 @@ def _set_apart(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that are only named, since they may not be counted. Then those of one side."""
     parts: list[doc.Part] = []
     if explanation.silent:
-        names = [each.words for each in explanation.silent]
+        names = [counter.words for counter in explanation.silent]
         text = plural(
             "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
             "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
@@ -326,7 +348,7 @@ def _set_apart(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
 def _alone(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
     """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
     count = len(explanation.one_sided)
-    shown = explanation.one_sided if is_full else explanation.one_sided[:_NAMED]
+    counters = explanation.one_sided if is_full else explanation.one_sided[:_NAMED]
     sides = {explanation.row.platform.name: shared.platform_of(explanation.row.platform)}
     columns = (
         doc.Column("counter", msg("counter")),
@@ -336,13 +358,13 @@ def _alone(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
     )
     rows = [
         (
-            each.words,
+            counter.words,
             unit_of(scale.unit),
-            sides.get(each.platform, each.platform),
-            doc.Quantity(each.value, scale, 3),
+            sides.get(counter.platform, counter.platform),
+            doc.Quantity(counter.value, scale, 3),
         )
-        for each in shown
-        for scale in [_scale_of(each.counter, each.value)]
+        for counter in counters
+        for scale in [_scale_of(counter.counter, counter.value)]
     ]
     key = f"{explanation.section.name} {explanation.row.cell.key} one_sided"
     parts: list[doc.Part] = [
@@ -356,10 +378,10 @@ def _alone(explanation: Explained, *, is_full: bool) -> list[doc.Part]:
         ),
         doc.table_of(columns, rows, key=key, label=msg("counters of one platform")),
     ]
-    if count > len(shown):
+    if count > len(counters):
         parts.append(
             doc.Paragraph(
-                plural("{count} more counter.", "{count} more counters.", count - len(shown)),
+                plural("{count} more counter.", "{count} more counters.", count - len(counters)),
                 "muted",
             )
         )
@@ -382,11 +404,11 @@ def _found(explanation: Explained, baseline: str = "") -> tuple[doc.Inline, doc.
     return verdict, shared.relative_of(row.ratio, section, baseline)
 
 
-def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: str) -> doc.Table:
-    has_seconds = any(each.per_second is not None for each in shown)
-    per, treatment = _unit(explanation.work), shared.platform_of(explanation.row.platform)
-    of_baseline = msg("{platform}\n{per}", platform=baseline, per=per)
-    of_treatment = msg("{platform}\n{per}", platform=treatment, per=per)
+def _table(counters: Sequence[ComparedCounter], explanation: Explained, baseline: str) -> doc.Table:
+    has_seconds = any(counter.per_second is not None for counter in counters)
+    work_unit, treatment = _unit(explanation.work), shared.platform_of(explanation.row.platform)
+    of_baseline = msg("{platform}\n{per}", platform=baseline, per=work_unit)
+    of_treatment = msg("{platform}\n{per}", platform=treatment, per=work_unit)
     columns = [
         doc.Column("counter", msg("counter")),
         doc.Column("unit", msg("unit")),
@@ -397,7 +419,9 @@ def _table(shown: Sequence[ComparedCounter], explanation: Explained, baseline: s
     if has_seconds:
         title = msg("the same\nper second")
         columns.append(doc.Column("per_second", title, is_number=True, room="wide", of="percent"))
-    rows = [(*_cells(each), *((_seconds(each),) if has_seconds else ())) for each in shown]
+    rows = [
+        (*_cells(counter), *((_seconds(counter),) if has_seconds else ())) for counter in counters
+    ]
     return doc.table_of(
         columns,
         rows,
@@ -444,19 +468,19 @@ def _unit(work: str) -> doc.Inline:
 
 def _missing(analysis: Analysis) -> Mapping[str, str]:
     """Return what the host of the run could not count, with the reason."""
-    found = analysis.host.get("not_counted")
-    return found if isinstance(found, Mapping) else {}
+    not_counted = analysis.host.get("not_counted")
+    return not_counted if isinstance(not_counted, Mapping) else {}
 
 
-def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
-    if not missing:
+def _not_counted(missing_counters: Mapping[str, str]) -> list[doc.Part]:
+    if not missing_counters:
         return []
     reasons: dict[str, list[str]] = {}
-    for what, reason in missing.items():
-        reasons.setdefault(reason, []).append(what)
+    for counter, reason in missing_counters.items():
+        reasons.setdefault(reason, []).append(counter)
     items = [
-        msg("{what}: {reason}", what=joined(map(term, what), ", "), reason=reason)
-        for reason, what in reasons.items()
+        msg("{what}: {reason}", what=joined(map(term, counters), ", "), reason=reason)
+        for reason, counters in reasons.items()
     ]
     return [doc.Paragraph(msg("Not available on this host:"), "muted"), doc.Bullets(tuple(items))]
 

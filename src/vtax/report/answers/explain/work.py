@@ -34,12 +34,12 @@ Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
 def operations_of(metric: MetricRecord) -> Operations | None:
     """Return the operation that a metric is the time of, as its benchmark declares it; None without one."""
     benchmark = find_benchmark(metric.benchmark)
-    found = (
-        [each.time_of for each in benchmark.metrics if each.name == metric.name]
+    operations = (
+        [candidate.time_of for candidate in benchmark.metrics if candidate.name == metric.name]
         if benchmark
         else []
     )
-    return found[0] if found else None
+    return operations[0] if operations else None
 
 
 def work_of(
@@ -64,11 +64,11 @@ def work_of(
     blocks: that both have.
     settings: as store.query.effective has them.
     """
-    moved = [side.get((LINK, table.UNDER_TEST_BYTES.name)) for side in sides]
-    if all(side is not None for side in moved):
-        found = [per_block(side, blocks) / 1e9 for side in moved if side is not None]
-        if all((work > _LEAST_BYTES / 1e9).all() for work in found):
-            return GIGABYTE, found
+    moved_bytes = [side.get((LINK, table.UNDER_TEST_BYTES.name)) for side in sides]
+    if all(side is not None for side in moved_bytes):
+        gigabytes = [per_block(side, blocks) / 1e9 for side in moved_bytes if side is not None]
+        if all((work > _LEAST_BYTES / 1e9).all() for work in gigabytes):
+            return GIGABYTE, gigabytes
     operations = operations_of(section.metric)
     if operations:
         numbers = [
@@ -80,22 +80,28 @@ def work_of(
         ):  # not where a setting is missing, which is NaN
             return operations.unit, numbers
     seconds = [durations(data, cell) for cell in cells]
-    times = [per_block(each, blocks) for each in seconds]
+    times = [per_block(side, blocks) for side in seconds]
     values = [per_block(_means(row.trial_blocks, row.trial_values), blocks) for row in rows]
-    what, _, per = _RATES.get(section.metric.unit, section.metric.unit).rpartition("/")
-    what, per = (what, per) if what else (per, "")
-    if per == "s":
-        data_unit = _DATA.fullmatch(what)
+    counted_unit, _, divisor_unit = _RATES.get(section.metric.unit, section.metric.unit).rpartition(
+        "/"
+    )
+    counted_unit, divisor_unit = (
+        (counted_unit, divisor_unit) if counted_unit else (divisor_unit, "")
+    )
+    if divisor_unit == "s":
+        data_unit = _DATA.fullmatch(counted_unit)
         if data_unit:
             scale = {**_DECIMAL, **_BINARY}[data_unit[1]] * _BYTES[data_unit[2]] / 1e9
             return GIGABYTE, [v * t * scale for v, t in zip(values, times, strict=True)]
-        return (what if what != "1" else OPERATION), [
+        return (counted_unit if counted_unit != "1" else OPERATION), [
             v * t for v, t in zip(values, times, strict=True)
         ]
-    if what in _SECONDS and per:
-        return per, [t / (v * _SECONDS[what]) for v, t in zip(values, times, strict=True)]
-    if what in _SECONDS and all(
-        (v * _SECONDS[what] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)
+    if counted_unit in _SECONDS and divisor_unit:
+        return divisor_unit, [
+            t / (v * _SECONDS[counted_unit]) for v, t in zip(values, times, strict=True)
+        ]
+    if counted_unit in _SECONDS and all(
+        (v * _SECONDS[counted_unit] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)
     ):
         return TRIAL, [np.ones(blocks.size)] * 2
     return SECOND, times
@@ -104,17 +110,17 @@ def work_of(
 def per_block(side: tuple[Ints, Floats, float], blocks: Ints) -> Floats:
     """Means of these blocks; NaN where a block has none."""
     have, means, _ = side
-    found = np.full(blocks.size, np.nan)
-    _, at, where = np.intersect1d(blocks, have, return_indices=True)
-    found[at] = means[where]
-    return found
+    block_means = np.full(blocks.size, np.nan)
+    _, at, places = np.intersect1d(blocks, have, return_indices=True)
+    block_means[at] = means[places]
+    return block_means
 
 
 def durations(data: RunData, cell: int) -> tuple[Ints, Floats, float]:
     """Return seconds of the trials of a cell that went well, by block; warm-up is left out."""
     trials = data.trials
-    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
-    return _means(trials.block[used], trials.outside_s[used])
+    used_trials = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
+    return _means(trials.block[used_trials], trials.outside_s[used_trials])
 
 
 def _operations(
@@ -122,10 +128,14 @@ def _operations(
 ) -> tuple[Ints, Floats, float]:
     """Return the number in an effective setting, by block; NaN of a trial without it."""
     trials = data.trials
-    used = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
-    found = [parse_json(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]
-    numbers = [float(value) if isinstance(value, int | float) else np.nan for value in found]
-    return _means(trials.block[used], np.array(numbers, np.float64))
+    used_trials = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
+    settings_of_trials = [
+        parse_json(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used_trials
+    ]
+    numbers = [
+        float(value) if isinstance(value, int | float) else np.nan for value in settings_of_trials
+    ]
+    return _means(trials.block[used_trials], np.array(numbers, np.float64))
 
 
 def _means(blocks: Ints, values: Floats) -> tuple[Ints, Floats, float]:

@@ -47,7 +47,7 @@ from vtax.stats.terms import BOTH, Margins
 
 def check_against(
     runs: Sequence[Analysis],
-    others: Sequence[Analysis],
+    baseline_runs: Sequence[Analysis],
     margins: Margins = BOTH,
     platform: str = "",
     metric: str = "",
@@ -64,14 +64,14 @@ def check_against(
     Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
     without a block or a baseline in common, and for names that do not exist.
     """
-    baseline = _common_baseline(runs, others)
-    sides = _side(runs), _side(others)
+    baseline = _common_baseline(runs, baseline_runs)
+    sides = _side(runs), _side(baseline_runs)
     lead = runs[0]
     check_names(sides, metric, label)
     treatments = [p.name for p in lead.platforms if p.name != baseline]
     if platform == baseline:
-        what = f"{platform} is the baseline that ratios are to"
-        raise BadInput(what, hint=f"name one of {', '.join(treatments)}")
+        sentence = f"{platform} is the baseline that ratios are to"
+        raise BadInput(sentence, hint=f"name one of {', '.join(treatments)}")
     if platform and platform not in treatments:
         raise unknown("platform", platform, treatments, platform, lead.name)
     treatments = [name for name in treatments if platform in ("", name)]
@@ -80,29 +80,33 @@ def check_against(
         for pair in pairs_of(*sides, metric, label)
         if pair.treatment.platform.name in treatments and pair.section.metric.role in margins
     ]
-    alike, unlike = _split(pairs)
-    every = (*runs, *others)
-    rule = _rule(every, alike)
-    limits = known_margins(margins, every)
+    comparable_pairs, differing_points = _split(pairs)
+    all_runs = (*runs, *baseline_runs)
+    rule = _rule(all_runs, comparable_pairs)
+    limits = known_margins(margins, all_runs)
     refuse_within_margins(detect, limits)
-    refuse_other_role(every, metric, limits)
+    refuse_other_role(all_runs, metric, limits)
     limits = of_pairs(limits, pairs) or limits
-    compared, alpha = judged(
-        rule, alike, margins, lambda pair: _finding(pair, margin_of(pair, margins))
+    comparisons, alpha = judged(
+        rule, comparable_pairs, margins, lambda pair: _finding(pair, margin_of(pair, margins))
     )
     not_tested = (
         *untested(lead, {platform} if platform else None, baseline),
-        *unlike,
+        *differing_points,
         *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None),
     )
-    against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, alike)))
-    shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
+    against = Against(
+        tuple(runs), tuple(baseline_runs), tuple(differences_of(sides, comparable_pairs))
+    )
+    platforms = tuple(
+        dict.fromkeys(comparison.pair.treatment.platform.name for comparison in comparisons)
+    )
     return Checks(
         lead,
-        shown,
+        platforms,
         baseline,
         limits,
-        tuple(compared),
+        tuple(comparisons),
         not_tested,
         alpha,
         against,
@@ -114,14 +118,14 @@ def check_against(
 def _only_in_one(
     sides: tuple[Side, Side],
     pairs: Sequence[Compared],
-    named: tuple[str, str],
+    metric_and_label: tuple[str, str],
     platforms: Sequence[str] | None,
 ) -> Iterator[NotTested]:
-    """Points that the runs of one side alone have. named: metric and label, or nothing. platforms: the only
+    """Points that the runs of one side alone have. metric_and_label: either may be empty. platforms: the only
     ones; None: all."""
-    cells = [each for pair in pairs for each in (pair.treatment.cell, pair.baseline.cell)]
+    cells = [cell for pair in pairs for cell in (pair.treatment.cell, pair.baseline.cell)]
     for side in sides:
-        for cell in unmatched_cells(side, cells, *named):
+        for cell in unmatched_cells(side, cells, *metric_and_label):
             if cell.platform != side.analysis.baseline and (
                 platforms is None or cell.platform in platforms
             ):
@@ -130,29 +134,29 @@ def _only_in_one(
 
 
 def _side(runs: Sequence[Analysis]) -> Side:
-    first, *others = (Side(run.name, run, "", NO_LEVELS) for run in runs)
-    return replace(first, further=tuple(others))
+    first, *further_sides = (Side(run.name, run, "", NO_LEVELS) for run in runs)
+    return replace(first, further=tuple(further_sides))
 
 
-def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> str:
+def _common_baseline(runs: Sequence[Analysis], baseline_runs: Sequence[Analysis]) -> str:
     """Return the baseline of all runs. Raises BadInput without one, for a run that is named twice, and for one
     without a block."""
-    seen: set[str] = set()
-    own = {run.identity or run.name for run in runs}
-    for run in (*runs, *others):
+    keys: set[str] = set()
+    treatment_keys = {run.identity or run.name for run in runs}
+    for run in (*runs, *baseline_runs):
         require_block(run)
         key = run.identity or run.name
-        if key in seen:
-            if key in own and run in others:
-                what = f"{run.name} is on both sides: a run, or a bundle of it, is not compared with itself"
-                raise BadInput(what, hint="name another run or bundle")
+        if key in keys:
+            if key in treatment_keys and run in baseline_runs:
+                sentence = f"{run.name} is on both sides: a run, or a bundle of it, is not compared with itself"
+                raise BadInput(sentence, hint="name another run or bundle")
             raise BadInput(f"{run.name} is named twice", hint="a run belongs to one side, once")
-        seen.add(key)
-    baselines = {run.baseline: run.name for run in (*runs, *others)}
+        keys.add(key)
+    baselines = {run.baseline: run.name for run in (*runs, *baseline_runs)}
     if len(baselines) > 1:
-        listed = ", ".join(f"{baseline} in {run}" for baseline, run in baselines.items())
+        names_by_run = ", ".join(f"{baseline} in {run}" for baseline, run in baselines.items())
         raise BadInput(
-            f"the runs have no baseline in common: {listed}",
+            f"the runs have no baseline in common: {names_by_run}",
             hint="measure both with the same baseline, or both platforms in one run: vtax run STUDY --ab OLD,NEW",
         )
     return next(iter(baselines))
@@ -160,20 +164,22 @@ def _common_baseline(runs: Sequence[Analysis], others: Sequence[Analysis]) -> st
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
     """Pairs that measure the same in all runs, and the others with what differs."""
-    alike, unlike = list[Compared](), list[NotTested]()
+    comparable_pairs, differing_points = list[Compared](), list[NotTested]()
     for pair in pairs:
-        lead, *rest = (*pair.cells[0], *pair.cells[1])
+        lead, *further_cells = (*pair.cells[0], *pair.cells[1])
         texts: dict[str, doc.Inline] = {}
-        for other in rest:
-            cells = lead.row.cell, other.row.cell
-            for text in design_differences(lead.run, other.run, cells):
+        for further_cell in further_cells:
+            cells = lead.row.cell, further_cell.row.cell
+            for text in design_differences(lead.run, further_cell.run, cells):
                 texts[repr(text)] = text
         if texts:
             reason = _at(pair.levels, joined(texts.values(), "; "))
-            unlike.append(NotTested(pair.treatment.platform.name, reason, label=pair.section.label))
+            differing_points.append(
+                NotTested(pair.treatment.platform.name, reason, label=pair.section.label)
+            )
         else:
-            alike.append(pair)
-    return alike, unlike
+            comparable_pairs.append(pair)
+    return comparable_pairs, differing_points
 
 
 def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:

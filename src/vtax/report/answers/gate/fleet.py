@@ -35,33 +35,33 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.terms import FleetConditions
 
 
-def check_fleet(analysis: Analysis, fleet: Fleet, asked: FleetConditions) -> Checks:
+def check_fleet(analysis: Analysis, fleet: Fleet, conditions: FleetConditions) -> Checks:
     """Return what the gate of a campaign finds.
 
     Raises BadInput where there is nothing that could be slower, and for costs that were not counted.
     """
-    planned = [each for each in fleet.changes if each[0].is_declared]
-    if planned and asked.margins:
-        found = _after_change(analysis, fleet, planned[0], asked)
-    elif asked.margins:
+    declared_changes = [change for change in fleet.changes if change[0].is_declared]
+    if declared_changes and conditions.margins:
+        checks = _after_change(analysis, fleet, declared_changes[0], conditions)
+    elif conditions.margins:
         _require_platforms(analysis)
-        found = check(None, analysis, asked.margins, strict=asked.strict)
+        checks = check(None, analysis, conditions.margins, strict=conditions.strict)
     else:
-        found = Checks(analysis, (), "", {}, (), (), analysis.rule.alpha, strict=asked.strict)
-    if not asked.odd_hosts:
-        return found
+        checks = Checks(analysis, (), "", {}, (), (), analysis.rule.alpha, strict=conditions.strict)
+    if not conditions.odd_hosts:
+        return checks
     return replace(
-        found,
+        checks,
         hosts=tuple(_hosts(fleet)),
-        not_tested=(*found.not_tested, *_too_few(fleet), *_unmeasured(fleet)),
+        not_tested=(*checks.not_tested, *_too_few(fleet), *_unmeasured(fleet)),
     )
 
 
 def _require_platforms(analysis: Analysis) -> None:
-    measured = [each.name for each in analysis.platforms if each.available]
-    if len(measured) < 2:
+    names = [platform.name for platform in analysis.platforms if platform.available]
+    if len(names) < 2:
         raise BadInput(
-            f"the campaign measured {', '.join(measured)} alone and carried out no planned change",
+            f"the campaign measured {', '.join(names)} alone and carried out no planned change",
             where="--fail-if",
             hint="--fail-if odd-hosts judges its hosts",
         )
@@ -70,35 +70,37 @@ def _require_platforms(analysis: Analysis) -> None:
 def _after_change(
     analysis: Analysis,
     fleet: Fleet,
-    planned: tuple[ChangeOfHosts, tuple[ChangeEffect, ...]],
-    asked: FleetConditions,
+    change_and_effects: tuple[ChangeOfHosts, tuple[ChangeEffect, ...]],
+    conditions: FleetConditions,
 ) -> Checks:
     """Return every platform's own performance after a change against before."""
-    change, effects = planned
-    limits = known_margins(asked.margins, [analysis])
+    change, effects = change_and_effects
+    limits = known_margins(conditions.margins, [analysis])
     refuse_other_role([analysis], "", limits)
-    judged = [e for e in effects if e.base is None and e.section.metric.role in limits]
-    pairs = [_pair(each, analysis) for each in judged]
-    compared: dict[int, Checked] = {}
+    judged_effects = [e for e in effects if e.base is None and e.section.metric.role in limits]
+    pairs = [_pair(effect, analysis) for effect in judged_effects]
+    by_number: dict[int, Checked] = {}
     for family in by_table(pairs):
-        margins = [margin_of(pairs[n], asked.margins) for n in family]
-        ps = [_p_values(judged[n], margin) for n, margin in zip(family, margins, strict=True)]
+        margins = [margin_of(pairs[n], conditions.margins) for n in family]
+        ps = [
+            _p_values(judged_effects[n], margin) for n, margin in zip(family, margins, strict=True)
+        ]
         steps = holm_of_ranges(ps)
         for number, margin, step in zip(family, margins, steps, strict=True):
-            checked = _checked(pairs[number], judged[number], step, analysis.rule.alpha)
-            compared[number] = replace(checked, margin=margin, family=len(family))
-    lost = [
+            checked = _checked(pairs[number], judged_effects[number], step, analysis.rule.alpha)
+            by_number[number] = replace(checked, margin=margin, family=len(family))
+    lost_hosts = [
         NotTested(fleet.short[name], msg("no session after the change")) for name in change.lost
     ]
     return Checks(
         analysis,
-        tuple(dict.fromkeys(each.platform for each in judged)),
+        tuple(dict.fromkeys(effect.platform for effect in judged_effects)),
         "before",
         of_pairs(limits, pairs),
-        tuple(compared[number] for number in range(len(pairs))),
-        tuple(lost),
+        tuple(by_number[number] for number in range(len(pairs))),
+        tuple(lost_hosts),
         analysis.rule.alpha,
-        strict=asked.strict,
+        strict=conditions.strict,
         change=change,
     )
 
@@ -149,10 +151,10 @@ def _ratio(effect: Effect) -> Ratio:
 def _hosts(fleet: Fleet) -> Iterator[CheckedHost]:
     """Yield every host that was measured, with where it lies apart, the farthest first."""
     few = {host.name for peers in fleet.too_few for host in peers}
-    apart = list(dict.fromkeys(name for finding in fleet.odd for name in finding.hosts))
-    places = {name: place for place, name in enumerate(apart)}
-    for host in sorted(fleet.compared, key=lambda host: places.get(host.name, len(apart))):
-        findings = tuple(each for each in fleet.odd if host.name in each.hosts)
+    odd_names = list(dict.fromkeys(name for finding in fleet.odd for name in finding.hosts))
+    places = {name: place for place, name in enumerate(odd_names)}
+    for host in sorted(fleet.compared, key=lambda host: places.get(host.name, len(odd_names))):
+        findings = tuple(finding for finding in fleet.odd if host.name in finding.hosts)
         if host.name not in few:
             yield CheckedHost(
                 fleet.short[host.name], "odd-host" if findings else "passed", findings

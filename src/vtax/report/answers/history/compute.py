@@ -153,27 +153,29 @@ def history(
     metric: this one, or every primary one. platforms: these, or all. since: Unix time of the oldest start.
     watch(done, total): after every run that was read. Raises BadInput for unknown names and when nothing is left.
     """
-    listed = [run for run in store.runs() if run.study == study]
-    if not listed:
+    study_runs = [run for run in store.runs() if run.study == study]
+    if not study_runs:
         studies = sorted({run.study for run in store.runs()})
         near = get_close_matches(study, studies, n=3, cutoff=0.5) or studies
         raise NotFound(
             f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}"
         )
-    finished = [run.name for run in listed if run.status == "finished" and run.started_at >= since]
+    finished = [
+        run.name for run in study_runs if run.status == "finished" and run.started_at >= since
+    ]
     merged = _merged(store, finished)
     names = [name for name in finished if name not in merged]
     if not names:
-        what = "has no finished run" if since == 0.0 else "has no finished run since then"
-        raise BadInput(f"{study} {what}", hint="see what there is: vtax list")
+        sentence_end = "has no finished run" if since == 0.0 else "has no finished run since then"
+        raise BadInput(f"{study} {sentence_end}", hint="see what there is: vtax list")
     designs: dict[tuple[object, ...], list[_Design]] = {}
-    named = {METRIC: (metric,) if metric else (), PLATFORM: tuple(platforms)}
-    only = Selection({name: them for name, them in named.items() if them})
+    chosen_levels = {METRIC: (metric,) if metric else (), PLATFORM: tuple(platforms)}
+    only = Selection({name: levels for name, levels in chosen_levels.items() if levels})
     runs, confidence, order = [], 0.0, [""]
     metrics, all_platforms = set[str](), set[str]()
-    for done, name in enumerate(names, 1):
+    for count, name in enumerate(names, 1):
         analysis = analyse(store, name)
-        watch(done, len(names))
+        watch(count, len(names))
         runs.append(_run(analysis))
         confidence = max(confidence, analysis.rule.confidence)
         order += [p.name for p in analysis.platforms if p.name not in order and not p.is_baseline]
@@ -186,11 +188,13 @@ def history(
         if platform not in all_platforms:
             raise unknown("platform", platform, sorted(all_platforms), "--platform", study)
     plots = _with_changes(store, [*_plots(designs, order, quantity)])
-    tested = sum(_has_enough(series) for plot in plots for series in plot.series)
+    tested_count = sum(_has_enough(series) for plot in plots for series in plot.series)
     unfinished = tuple(
-        run.name for run in listed if run.status != "finished" and run.started_at >= since
+        run.name for run in study_runs if run.status != "finished" and run.started_at >= since
     )
-    return History(study, quantity, confidence, tuple(runs), plots, unfinished, merged, tested)
+    return History(
+        study, quantity, confidence, tuple(runs), plots, unfinished, merged, tested_count
+    )
 
 
 def _has_enough(series: Series) -> bool:
@@ -239,13 +243,13 @@ def _add(
     ]
     for place, of_place in group(cells, rest(PLATFORM)).items():
         values = [(cell, _measured(cell, run, quantity)) for cell in of_place]
-        measured = [(cell, value) for cell, value in values if value is not None]
-        if not measured:
+        cell_values = [(cell, value) for cell, value in values if value is not None]
+        if not cell_values:
             continue
-        lead = measured[0][0]
+        lead = cell_values[0][0]
         key = place, lead.section.benchmark, lead.section.metric.unit
         design = _design_of(designs.setdefault(key, []), lead)
-        for cell, value in measured:
+        for cell, value in cell_values:
             platform = cell.row.platform
             design.found.setdefault(platform.name, (platform, []))[1].append(value)
 
@@ -259,8 +263,8 @@ def _design_of(designs: list[_Design], cell: Cell) -> _Design:
     return designs[-1]
 
 
-def _unlike(one: Cell, other: Cell) -> list[doc.Inline]:
-    return design_differences(one.run, other.run, (one.row.cell, other.row.cell))
+def _unlike(cell: Cell, other_cell: Cell) -> list[doc.Inline]:
+    return design_differences(cell.run, other_cell.run, (cell.row.cell, other_cell.row.cell))
 
 
 def _measured(cell: Cell, run: MeasuredRun, quantity: Quantity) -> Measured | None:
@@ -268,8 +272,8 @@ def _measured(cell: Cell, run: MeasuredRun, quantity: Quantity) -> Measured | No
     if quantity == "efficiency":
         if row.ratio is None:
             return None
-        found = row.ratio.efficiency(cell.section.better)
-        value, low, high = found.estimate, found.low, found.high
+        efficiency = row.ratio.efficiency(cell.section.better)
+        value, low, high = efficiency.estimate, efficiency.low, efficiency.high
         is_bounded = low > 0 and bool(np.isfinite(high))
     elif row.summary is None:
         return None
@@ -286,10 +290,14 @@ def _plots(
         newest = max(of_point, key=_last)
         for design in sorted(of_point, key=_last, reverse=True):
             series = tuple(
-                Series(platform, order.index(name) if name in order else 0, tuple(measured))
-                for name, (platform, measured) in sorted(
+                Series(platform, order.index(name) if name in order else 0, tuple(values))
+                for name, (platform, values) in sorted(
                     design.found.items(),
-                    key=lambda each: order.index(each[0]) if each[0] in order else 0,
+                    key=lambda platform_and_values: (
+                        order.index(platform_and_values[0])
+                        if platform_and_values[0] in order
+                        else 0
+                    ),
                 )
             )
             unlike: list[doc.Inline] = []
@@ -306,15 +314,15 @@ def _plots(
 
 
 def _last(design: _Design) -> float:
-    return max(measured[-1].run.started_at for _, measured in design.found.values())
+    return max(values[-1].run.started_at for _, values in design.found.values())
 
 
 def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
     """All plots, tested as one family."""
-    series = [each for plot in plots for each in plot.series]
-    tested = [each for each in series if _has_enough(each)]
-    points = change_points_of([_tested(each) for each in tested], LEVEL)
-    found = dict(zip(map(id, tested), points, strict=True))
+    series = [plot_series for plot in plots for plot_series in plot.series]
+    testable = [plot_series for plot_series in series if _has_enough(plot_series)]
+    points = change_points_of([_tested(plot_series) for plot_series in testable], LEVEL)
+    points_of_series = dict(zip(map(id, testable), points, strict=True))
     read: dict[str, Analysis] = {}
 
     def analysis_of(name: str) -> Analysis:
@@ -325,12 +333,15 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
     result = []
     for plot in plots:
         changed = []
-        for each in plot.series:
-            indexes = [point.index for point in found.get(id(each), ())]
-            edges = [0, *indexes, len(each.measured)]
+        for plot_series in plot.series:
+            indexes = [point.index for point in points_of_series.get(id(plot_series), ())]
+            edges = [0, *indexes, len(plot_series.measured)]
             changes = []
-            for number, point in enumerate(found.get(id(each), ())):
-                before, after = each.measured[point.index - 1], each.measured[point.index]
+            for number, point in enumerate(points_of_series.get(id(plot_series), ())):
+                before, after = (
+                    plot_series.measured[point.index - 1],
+                    plot_series.measured[point.index],
+                )
                 runs = analysis_of(before.run.name), analysis_of(after.run.name)
                 changes.append(
                     HistoryChange(
@@ -338,25 +349,25 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
                         before.run,
                         after.run,
                         point.p_value,
-                        _mean(each, edges[number], edges[number + 1]),
-                        _mean(each, edges[number + 1], edges[number + 2]),
+                        _mean(plot_series, edges[number], edges[number + 1]),
+                        _mean(plot_series, edges[number + 1], edges[number + 2]),
                         tuple(_between(*runs, before.cell, after.cell)),
                         () if point.is_sure else (Note("assumes-independent-runs"),),
                     )
                 )
-            changed.append(replace(each, changes=tuple(changes)))
+            changed.append(replace(plot_series, changes=tuple(changes)))
         result.append(replace(plot, series=tuple(changed)))
     return tuple(result)
 
 
 def _tested(series: Series) -> Floats:
     """Logarithms, of values that all have one."""
-    values = np.array([each.value for each in series.measured])
+    values = np.array([value.value for value in series.measured])
     return np.log(values) if (values > 0).all() else values
 
 
 def _mean(series: Series, start: int, end: int) -> float:
-    values = np.array([each.value for each in series.measured])
+    values = np.array([value.value for value in series.measured])
     if (values > 0).all():
         return float(np.exp(np.log(values[start:end]).mean()))
     return float(values[start:end].mean())
@@ -373,13 +384,13 @@ def _between(
         )
         for run in (before, after)
     ]
-    for how in audits[0].keys() & audits[1].keys():
-        first = [audit[how][new.platform][0] for audit in audits]
-        for each in guest_differences(dict(zip(("before", "after"), first, strict=True))):
+    for start in audits[0].keys() & audits[1].keys():
+        first = [audit[start][new.platform][0] for audit in audits]
+        for difference in guest_differences(dict(zip(("before", "after"), first, strict=True))):
             yield msg(
                 "guests differ in {fact}: {before} and {after}",
-                fact=each.field,
-                before=each.values["before"],
-                after=each.values["after"],
+                fact=difference.field,
+                before=difference.values["before"],
+                after=difference.values["after"],
             )
         return

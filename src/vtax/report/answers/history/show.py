@@ -55,30 +55,30 @@ def document_of(history: History) -> doc.Document:
         len(history.runs),
         level=doc.Share(history.confidence, "declared"),
     )
-    nothing = "" if history.plots else msg("No run measured this.")
+    reason_empty = "" if history.plots else msg("No run measured this.")
     title = msg("History of {study}", study=history.study)
     return doc.Document(
         title,
         tuple(parts),
         (lead,),
         data={"schema": "vtax.history/1", **values_of(history)},
-        nothing=nothing,
+        nothing=reason_empty,
     )
 
 
 def _summary(history: History) -> Iterator[doc.Inline]:
     changes = list(_every_change(history))
     for plot, series, change in changes:
-        what = msg(
+        sentence = msg(
             "{platform}, {name}: {change}",
             platform=shared.platform_of(series.platform),
             name=_title(plot),
             change=_change(plot, series, change),
         )
-        why = msg("nothing that vtax records differs between the runs beside it")
+        cause = msg("nothing that vtax records differs between the runs beside it")
         if change.differences:
-            why = msg("between the runs beside it: {differences}", differences=_few(change))
-        yield joined([what, why, *change.warnings], "; ")
+            cause = msg("between the runs beside it: {differences}", differences=_few(change))
+        yield joined([sentence, cause, *change.warnings], "; ")
     if not history.tested:
         if len(history.runs) == 1:
             yield msg(
@@ -99,12 +99,12 @@ def _summary(history: History) -> Iterator[doc.Inline]:
 
 
 def _warnings(history: History) -> tuple[doc.Warning, ...]:
-    given = []
+    warnings = []
     for plot, series, change in _every_change(history):
         levels = levels_of(plot.levels)
         place = doc.WarnedPlace(series.platform.name, plot.section.name, levels)
-        given += [noted(text, place) for text in change.warnings]
-    return merged(given)
+        warnings += [noted(text, place) for text in change.warnings]
+    return merged(warnings)
 
 
 def _every_change(history: History) -> Iterator[tuple[Plot, Series, HistoryChange]]:
@@ -160,11 +160,11 @@ def _change(plot: Plot, series: Series, change: HistoryChange) -> doc.Inline:
     run = series.measured[change.index].run.name
     p_value = doc.PValue(change.p_value, is_named=True)
     if change.before > 0 and change.after > 0:
-        by = doc.Share(change.after / change.before - 1, "change")
+        shift = doc.Share(change.after / change.before - 1, "change")
         return msg(
             "changed with {run} from {before} to {after} ({change}, {p})",
             run=run,
-            change=by,
+            change=shift,
             p=p_value,
             **sides,
         )
@@ -190,7 +190,8 @@ def _scale(plot: Plot) -> doc.Scale:
     if plot.quantity == "efficiency":
         return _PERCENT
     return scale_for(
-        plot.section.metric.unit, [each.value for series in plot.series for each in series.measured]
+        plot.section.metric.unit,
+        [value.value for series in plot.series for value in series.measured],
     )
 
 
@@ -207,7 +208,7 @@ def _axis(plot: Plot) -> doc.Inline:
 
 def _figure(plot: Plot, history: History, number: int) -> Iterator[doc.Part]:
     """Yield the chart, or why there is none; of a history of one run the summary says why."""
-    if len({each.run.name for series in plot.series for each in series.measured}) > 1:
+    if len({value.run.name for series in plot.series for value in series.measured}) > 1:
         yield _chart(plot, history, number)
     elif len(history.runs) > 1:
         yield doc.Paragraph(msg("One run measured this: a chart begins with the second."), "muted")
@@ -219,9 +220,11 @@ def _chart(plot: Plot, history: History, number: int) -> doc.Chart:
         "", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot)
     )
     values = [
-        doc.ChartValue(0, each.run.started_at, position, right=(each.value, each.low, each.high))
+        doc.ChartValue(
+            0, value.run.started_at, position, right=(value.value, value.low, value.high)
+        )
         for position, series in enumerate(plot.series)
-        for each in series.measured
+        for value in series.measured
     ]
     return doc.Chart(
         kind="history",
@@ -289,29 +292,29 @@ def _rows(
     plot: Plot, series: Series, scale: doc.Scale, *, has_hosts: bool
 ) -> Iterator[doc.TableRow]:
     changes = {change.index: change for change in series.changes}
-    for index, each in enumerate(series.measured):
-        value: tuple[doc.Inline, ...] = (doc.Quantity(each.value, scale), _interval(each, scale))
+    for index, value in enumerate(series.measured):
+        number: tuple[doc.Inline, ...] = (doc.Quantity(value.value, scale), _interval(value, scale))
         if plot.quantity == "efficiency":
-            value = (shared.share_of(each.value, each.low, each.high),)
+            number = (shared.share_of(value.value, value.low, value.high),)
         change = changes.get(index)
         yield doc.TableRow(
             (
-                each.run.name,
-                doc.Moment(each.run.started_at),
-                *([each.run.host or doc.Nothing()] if has_hosts else ()),
-                each.run.kernel,
-                each.run.vtax_version,
-                doc.Count(each.run.blocks),
-                *value,
+                value.run.name,
+                doc.Moment(value.run.started_at),
+                *([value.run.host or doc.Nothing()] if has_hosts else ()),
+                value.run.kernel,
+                value.run.vtax_version,
+                doc.Count(value.run.blocks),
+                *number,
                 _step(change) if change else "",
             )
         )
 
 
-def _interval(each: Measured, scale: doc.Scale) -> doc.Inline:
-    if each.low is None or each.high is None:
+def _interval(value: Measured, scale: doc.Scale) -> doc.Inline:
+    if value.low is None or value.high is None:
         return doc.Nothing()
-    return doc.IntervalCell(each.low, each.high, "quantity", scale)
+    return doc.IntervalCell(value.low, value.high, "quantity", scale)
 
 
 def _step(change: HistoryChange) -> doc.Inline:

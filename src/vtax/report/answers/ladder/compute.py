@@ -75,8 +75,8 @@ class Ladder(OfSection):
     @property
     def decided(self) -> tuple[LadderStep, ...]:
         """Steps that differ from the rung below, the largest first."""
-        found = [step for step in self.steps if step.is_decided]
-        return tuple(sorted(found, key=lambda step: -step.size))
+        steps = [step for step in self.steps if step.is_decided]
+        return tuple(sorted(steps, key=lambda step: -step.size))
 
     @property
     def undecided(self) -> tuple[LadderStep, ...]:
@@ -88,24 +88,24 @@ def ladders(analysis: Analysis) -> tuple[Ladder, ...]:
     """Return the ladders of a run in the order of its answers: speed, then the CPU time of the host; none without
     rungs in its study."""
     rungs = analysis.declared.get("rung") or []
-    found: list[Ladder] = []
+    ladders_of_run: list[Ladder] = []
     for section in analysis.answered if rungs else ():
-        found += _of_section(section, rungs, analysis)
-    return tuple(found)
+        ladders_of_run += _of_section(section, rungs, analysis)
+    return tuple(ladders_of_run)
 
 
-def largest(found: Iterable[Ladder]) -> dict[str, list[str]]:
+def largest(ladders_of_run: Iterable[Ladder]) -> dict[str, list[str]]:
     """Return the platforms of rungs that are decided, the largest first, with the benchmark tables that say so.
 
     A rung above others that were not measured is none of them, since it adds several mechanisms.
     """
-    decided = []
-    for ladder in found:
+    decided_steps = []
+    for ladder in ladders_of_run:
         for step in ladder.decided:
             if len(step.adds) == 1:
-                decided.append((step.size, step.row.platform.name, ladder.label))
+                decided_steps.append((step.size, step.row.platform.name, ladder.label))
     labels: dict[str, list[str]] = {}
-    for _, name, label in sorted(decided, key=lambda each: -each[0]):
+    for _, name, label in sorted(decided_steps, key=lambda step: -step[0]):
         labels.setdefault(name, []).append(label)
     return labels
 
@@ -122,12 +122,12 @@ def judged_steps(
         with suppress(StatsError):
             contrasts[key] = row_contrast(step.row, step.below, section.better, analysis.units)
     answers = judge(analysis.rule.within(section.margin), contrasts)
-    judged = dict(steps)
+    judged_by_key = dict(steps)
     for key, answer in answers.items():
         if isinstance(answer, Comparison):
             verdict = worded(answer.verdict, section.metric.role)
-            judged[key] = replace(steps[key], ratio=answer.ratio, verdict=verdict)
-    return judged, len(contrasts)
+            judged_by_key[key] = replace(steps[key], ratio=answer.ratio, verdict=verdict)
+    return judged_by_key, len(contrasts)
 
 
 def _of_section(
@@ -137,12 +137,12 @@ def _of_section(
     for point in section.points:
         for step in _unjudged(point, rungs):
             steps[f"{point.key} {step.row.platform.name}"] = step
-    judged, family = judged_steps(steps, section, analysis)
+    steps_by_key, family = judged_steps(steps, section, analysis)
     for point in section.points:
-        of_point = [judged[key] for key in judged if key.startswith(f"{point.key} ")]
+        of_point = [steps_by_key[key] for key in steps_by_key if key.startswith(f"{point.key} ")]
         if of_point:
-            rest = _rest(of_point, section, analysis, family)
-            yield Ladder(section, point, tuple(of_point), of_point[-1].row, family, rest)
+            loss_of_rest = _rest(of_point, section, analysis, family)
+            yield Ladder(section, point, tuple(of_point), of_point[-1].row, family, loss_of_rest)
 
 
 def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[LadderStep]:
@@ -150,16 +150,16 @@ def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[La
     rows = {row.platform.name: row for row in point.rows if row.summary is not None}
     steps: list[LadderStep] = []
     below: Row | None = None
-    new: list[Mapping[str, str]] = []
+    new_rungs: list[Mapping[str, str]] = []
     for rung in rungs:
-        new.append(rung)
+        new_rungs.append(rung)
         row = rows.get(rung["platform"])
         if row is None:
             continue
         if below is not None:
-            remedies, choices = _texts(new, "remedy"), _texts(new, "choice")
-            steps.append(LadderStep(row, below, _texts(new, "adds"), remedies, choices))
-        below, new = row, []
+            remedies, choices = _texts(new_rungs, "remedy"), _texts(new_rungs, "choice")
+            steps.append(LadderStep(row, below, _texts(new_rungs, "adds"), remedies, choices))
+        below, new_rungs = row, []
     return steps
 
 
@@ -171,10 +171,10 @@ def _rest(
     steps: Sequence[LadderStep], section: Section, analysis: Analysis, family: int
 ) -> Loss | None:
     """Return the bounds of what the undecided steps cost together; None without any, and of fewer than two blocks."""
-    undecided = [step for step in steps if not step.is_decided]
-    if not undecided:
+    undecided_steps = [step for step in steps if not step.is_decided]
+    if not undecided_steps:
         return None
-    rows = [row.means_of_blocks for step in undecided for row in (step.below, step.row)]
+    rows = [row.means_of_blocks for step in undecided_steps for row in (step.below, step.row)]
     _, logs = align(rows)
     ratio = together(logs[1::2] - logs[::2], analysis.rule.confidence, family)
     return ratio.loss(section.better) if ratio else None

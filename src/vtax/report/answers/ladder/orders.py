@@ -47,51 +47,61 @@ class BothOrders(OfSection):
 
 def both_orders(analysis: Analysis) -> tuple[BothOrders, ...]:
     """Return mechanisms in both orders, in the order of the answers: speed, then the CPU time of the host."""
-    declared = analysis.declared.get("both_orders") or []
+    tables = analysis.declared.get("both_orders") or []
     orders: list[BothOrders] = []
-    for section in analysis.answered if declared else ():
-        orders += _of_section(section, declared, analysis)
+    for section in analysis.answered if tables else ():
+        orders += _of_section(section, tables, analysis)
     return tuple(orders)
 
 
 def _of_section(
-    section: Section, declared: Sequence[Mapping[str, str]], analysis: Analysis
+    section: Section, tables: Sequence[Mapping[str, str]], analysis: Analysis
 ) -> Iterator[BothOrders]:
     steps: dict[str, LadderStep] = {}
     places: list[tuple[str, ResultPoint, Mapping[str, str], Row]] = []
     for point in section.points:
         rows = {row.platform.name: row for row in point.rows if row.summary is not None}
-        whole, ground = (rows.get(name) for name in (declared[0]["whole"], analysis.baseline))
-        if whole is None or ground is None:
+        whole_row, ground = (rows.get(name) for name in (tables[0]["whole"], analysis.baseline))
+        if whole_row is None or ground is None:
             continue
-        for order in declared:
+        for order in tables:
             key = f"{point.key} {order['mechanism']}"
-            places.append((key, point, order, whole))
+            places.append((key, point, order, whole_row))
             adds = (order["mechanism"],)
             if order["alone"] in rows:
                 steps[f"{key} first"] = LadderStep(rows[order["alone"]], ground, adds)
             if order["without"] in rows:
-                steps[f"{key} last"] = LadderStep(whole, rows[order["without"]], adds)
-    judged, _ = judged_steps(steps, section, analysis)
-    pairs = {key: (judged.get(f"{key} first"), judged.get(f"{key} last")) for key, *_ in places}
+                steps[f"{key} last"] = LadderStep(whole_row, rows[order["without"]], adds)
+    steps_by_key, _ = judged_steps(steps, section, analysis)
+    pairs = {
+        key: (steps_by_key.get(f"{key} first"), steps_by_key.get(f"{key} last"))
+        for key, *_ in places
+    }
     family = sum(None not in pair for pair in pairs.values())
-    for key, point, order, whole in places:
-        first, last = pairs[key]
-        interaction = _interaction(first, last, analysis, family)
+    for key, point, order, whole_row in places:
+        first, last_step = pairs[key]
+        interaction = _interaction(first, last_step, analysis, family)
         yield BothOrders(
-            section, point, order["mechanism"], whole, first, last, order["taking"], interaction
+            section,
+            point,
+            order["mechanism"],
+            whole_row,
+            first,
+            last_step,
+            order["taking"],
+            interaction,
         )
 
 
 def _interaction(
-    first: LadderStep | None, last: LadderStep | None, analysis: Analysis, family: int
+    first_step: LadderStep | None, last_step: LadderStep | None, analysis: Analysis, family: int
 ) -> Ratio | None:
     """Return the last step divided by the first; None without both, and of fewer than two blocks.
 
     family: how many such ratios the metric has.
     """
-    if first is None or last is None:
+    if first_step is None or last_step is None:
         return None
-    rows = (last.row, last.below, first.row, first.below)
-    _, (row, below, alone, ground) = align([each.means_of_blocks for each in rows])
-    return together(np.array([row - below, ground - alone]), analysis.rule.confidence, family)
+    rows = (last_step.row, last_step.below, first_step.row, first_step.below)
+    _, (row, below, row_alone, ground) = align([side.means_of_blocks for side in rows])
+    return together(np.array([row - below, ground - row_alone]), analysis.rule.confidence, family)

@@ -20,24 +20,24 @@ from vtax.stats.margin import edges
 from vtax.stats.ratio import Ratio
 
 
-def sentences(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inline]:
+def sentences(ladders_of_run: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield what each ladder is made of, the largest step first, and how it is avoided."""
-    for ladder in found:
+    for ladder in ladders_of_run:
         parts: list[doc.Inline] = []
         if ladder.total is not None:
             share = shared.relative_of(ladder.total, ladder.section, analysis.baseline)
             parts.append(msg("{share} in all", share=share))
         parts += [_said(step, ladder) for step in ladder.decided]
         parts += _rest(ladder)
-        about = joined([shared.platform_of(ladder.top.platform), _title(ladder)], " · ")
-        yield joined([about, joined(parts, "; ")], ": ")
+        subject = joined([shared.platform_of(ladder.top.platform), _title(ladder)], " · ")
+        yield joined([subject, joined(parts, "; ")], ": ")
 
 
-def advice(found: tuple[Ladder, ...]) -> Iterator[doc.Inline]:
+def advice(ladders_of_run: tuple[Ladder, ...]) -> Iterator[doc.Inline]:
     """Yield how the cost of a step is avoided, or what it gains is had, each once."""
     costs: dict[str, str] = {}
     gains: dict[str, str] = {}
-    for ladder in found:
+    for ladder in ladders_of_run:
         for step in ladder.decided:
             mechanism = ", ".join(step.adds)
             if step.verdict is not None and step.verdict.kind in ("slower", "costs-more"):
@@ -54,8 +54,8 @@ def order_sentences(orders: Sequence[BothOrders], analysis: Analysis) -> Iterato
     """Yield what each mechanism costs in both orders, and whether that is the same."""
     for order in orders:
         parts = [_first(order, analysis), _last(order), *_interaction(order)]
-        about = [shared.platform_of(order.whole.platform), _title(order), order.mechanism]
-        yield joined([joined(about, " \N{MIDDLE DOT} "), joined(parts, "; ")], ": ")
+        subject = [shared.platform_of(order.whole.platform), _title(order), order.mechanism]
+        yield joined([joined(subject, " \N{MIDDLE DOT} "), joined(parts, "; ")], ": ")
 
 
 def _first(order: BothOrders, analysis: Analysis) -> doc.Inline:
@@ -66,27 +66,27 @@ def _first(order: BothOrders, analysis: Analysis) -> doc.Inline:
 
 
 def _last(order: BothOrders) -> doc.Inline:
-    whole = order.whole.platform.name
+    whole_name = order.whole.platform.name
     if order.last is None or order.last.ratio is None:
-        return msg("not left out of {platform}, which cannot be without it", platform=whole)
+        return msg("not left out of {platform}, which cannot be without it", platform=whole_name)
     below = order.last.below.platform.name
     share = shared.relative_of(order.last.ratio, order.section, below)
     if order.taking:
         return msg(
             "left out of {platform} last, with {taking}, {share}",
-            platform=whole,
+            platform=whole_name,
             taking=order.taking,
             share=share,
         )
-    return msg("left out of {platform} last {share}", platform=whole, share=share)
+    return msg("left out of {platform} last {share}", platform=whole_name, share=share)
 
 
 def _interaction(order: BothOrders) -> Iterator[doc.Inline]:
-    found = order.interaction
-    if found is None:
+    interaction = order.interaction
+    if interaction is None:
         return
-    share = _divided(found, order)
-    if found.low <= 1 <= found.high:
+    share = _divided(interaction, order)
+    if interaction.low <= 1 <= interaction.high:
         yield msg("the last divided by the first {share}: no difference is shown", share=share)
     elif order.taking:
         yield msg("the last, which has more in it, divided by the first {share}", share=share)
@@ -96,11 +96,11 @@ def _interaction(order: BothOrders) -> Iterator[doc.Inline]:
         )
 
 
-def _divided(found: Ratio, order: BothOrders) -> doc.Relative:
+def _divided(interaction: Ratio, order: BothOrders) -> doc.Relative:
     """Return the last order divided by the first, both as they are told: of a time how much longer it is."""
     if shared.is_inverse(order.section):
-        return shared.share_of(found.estimate, found.low, found.high)
-    share = found.efficiency(order.section.share_better)
+        return shared.share_of(interaction.estimate, interaction.low, interaction.high)
+    share = interaction.efficiency(order.section.share_better)
     return shared.share_of(share.estimate, share.low, share.high)
 
 
@@ -156,14 +156,14 @@ def orders_sections(orders: Sequence[BothOrders], analysis: Analysis) -> Iterato
 
 
 def _rows_of_orders(order: BothOrders, analysis: Analysis) -> Iterator[Sequence[doc.Inline]]:
-    whole = order.whole.platform.name
-    last = msg("left out of {platform} last", platform=whole)
+    whole_name = order.whole.platform.name
+    last_label = msg("left out of {platform} last", platform=whole_name)
     if order.taking:
-        last = msg(
-            "left out of {platform} last, with {taking}", platform=whole, taking=order.taking
+        last_label = msg(
+            "left out of {platform} last, with {taking}", platform=whole_name, taking=order.taking
         )
     first = msg("added to {baseline} first", baseline=analysis.baseline)
-    for name, step in ((first, order.first), (last, order.last)):
+    for name, step in ((first, order.first), (last_label, order.last)):
         if step is not None:
             yield order.mechanism, name, *_ratio_cells(step, order.section)
     if order.interaction is not None:
@@ -280,26 +280,28 @@ def _total(step: LadderStep, ladder: Ladder) -> doc.Inline:
 def document(source: Source, options: Options) -> doc.Document:
     """Return a table and a waterfall for each metric and point; judged over the whole run, whatever is shown of it."""
     analysis = source.analysis
-    found = ladders(source.whole.analysis)
-    shown = []
-    for ladder in found:
+    ladders_of_run = ladders(source.whole.analysis)
+    shown_ladders = []
+    for ladder in ladders_of_run:
         if analysis.shown_cells.selects(ladder.top.cell.place):
-            shown.append(ladder)
+            shown_ladders.append(ladder)
     orders = []
     for order in both_orders(source.whole.analysis):
         if analysis.shown_cells.selects(order.whole.cell.place):
             orders.append(order)
-    if not (shown or orders):
+    if not (shown_ladders or orders):
         return doc.empty_document(
             VIEW.title,
             msg("the study of this run has no ladder: vtax anatomy measures one"),
             {"ladders": [], "both_orders": []},
         )
     is_drawn = options.depth == "report"
-    parts = [section(ladder, analysis, is_drawn=is_drawn) for ladder in shown]
+    parts = [section(ladder, analysis, is_drawn=is_drawn) for ladder in shown_ladders]
     parts += orders_sections(orders, analysis)
-    made = doc.Document(VIEW.title, tuple(parts), data={"ladders": shown, "both_orders": orders})
-    return shared.of_blocks(made, analysis)
+    answer = doc.Document(
+        VIEW.title, tuple(parts), data={"ladders": shown_ladders, "both_orders": orders}
+    )
+    return shared.of_blocks(answer, analysis)
 
 
 VIEW = register_view(

@@ -58,63 +58,76 @@ def recommend(
     and for a run without two platforms to rank or without a figure of its baseline.
     """
     require_block(analysis)
-    weighted = weighted_of(analysis, weights)
-    named = _choices(analysis, choices)
-    figures, units, left_out = figures_of(analysis, {each.name: each.share for each in weighted})
+    resources = weighted_of(analysis, weights)
+    candidates = _choices(analysis, choices)
+    figures, units, left_out = figures_of(
+        analysis, {resource.name: resource.share for resource in resources}
+    )
     if not figures:
-        what = f"{analysis.baseline}, the baseline, has no values of {', '.join(_used(weighted))}"
-        raise BadInput(what, where=analysis.name, hint=f"vtax show {analysis.name} prints why")
-    weighted = of_figures(weighted, figures)
-    ranked = [p for p in named if any(p.name in figure.values for figure in figures)]
-    lacking = {p.name: missing_of(analysis, p, figures) for p in ranked}
-    full = [p for p in ranked if not lacking[p.name]]
-    given: list[Note] = (
+        sentence = (
+            f"{analysis.baseline}, the baseline, has no values of {', '.join(_used(resources))}"
+        )
+        raise BadInput(sentence, where=analysis.name, hint=f"vtax show {analysis.name} prints why")
+    resources = of_figures(resources, figures)
+    ranked_platforms = [p for p in candidates if any(p.name in figure.values for figure in figures)]
+    lacking = {p.name: missing_of(analysis, p, figures) for p in ranked_platforms}
+    complete_platforms = [p for p in ranked_platforms if not lacking[p.name]]
+    notes: list[Note] = (
         [Note("few-blocks-for-places", blocks=units)] if 1 < units < FEW_BLOCKS else []
     )
-    shares = np.array([each.share for each in weighted])
+    shares = np.array([resource.share for resource in resources])
     standings: list[Standing] = []
     contributions: tuple[Contribution, ...] = ()
     switches: tuple[RankSwitch, ...] = ()
-    if full:
-        effects, correlation = _effects(analysis, figures, weighted, [p.name for p in full])
+    if complete_platforms:
+        effects, correlation = _effects(
+            analysis, figures, resources, [p.name for p in complete_platforms]
+        )
         if correlation > 0:
-            given.append(Note("dependent-places", correlation=correlation))
+            notes.append(Note("dependent-places", correlation=correlation))
         order = np.argsort(-effects.score(shares), kind="stable").tolist()
-        is_flattered = _lost_more(full[order[0]].name, figures, {each.name for each in full})
-        standings = _full(analysis, effects, weighted, full, order, is_flattered=is_flattered)
-        if len(full) > 1:
-            contributions = _contributions(analysis, effects, weighted, order)
-            switches = _switches(effects, weighted, full)
-    partial = _partial(figures, weighted, ranked, lacking, standings)
+        is_flattered = _lost_more(
+            complete_platforms[order[0]].name,
+            figures,
+            {platform.name for platform in complete_platforms},
+        )
+        standings = _full(
+            analysis, effects, resources, complete_platforms, order, is_flattered=is_flattered
+        )
+        if len(complete_platforms) > 1:
+            contributions = _contributions(analysis, effects, resources, order)
+            switches = _switches(effects, resources, complete_platforms)
+    partial = _partial(figures, resources, ranked_platforms, lacking, standings)
     standings = sorted(
-        (*_beside(standings, partial), *partial), key=lambda each: (*each.place, bool(each.missing))
+        (*_beside(standings, partial), *partial),
+        key=lambda standing: (*standing.place, bool(standing.missing)),
     )
     if len(standings) < 2:
         raise BadInput(
-            f"{analysis.name} has one platform to rank: {', '.join(p.name for p in ranked) or 'none'}",
+            f"{analysis.name} has one platform to rank: {', '.join(p.name for p in ranked_platforms) or 'none'}",
             hint=f"name another beside it with --platform, such as {analysis.baseline}",
         )
     return Recommendation(
         analysis,
-        weighted,
+        resources,
         tuple(standings),
-        _reference(analysis, named),
+        _reference(analysis, candidates),
         analysis.baseline,
-        tuple(_unranked(named, ranked)),
+        tuple(_unranked(candidates, ranked_platforms)),
         contributions,
         switches,
-        unmeasured_of(analysis, weights, weighted),
+        unmeasured_of(analysis, weights, resources),
         units,
         len(analysis.sessions) > 1,
         analysis.rule.confidence,
-        _warnings(analysis, figures, standings, given, left_out),
+        _warnings(analysis, figures, standings, notes, left_out),
         link_limits(analysis, figures),
         host_cpu_of(analysis),
     )
 
 
-def _used(weighted: Sequence[Weighted]) -> list[str]:
-    return [each.name for each in weighted if each.share > 0]
+def _used(resources: Sequence[Weighted]) -> list[str]:
+    return [resource.name for resource in resources if resource.share > 0]
 
 
 def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]:
@@ -122,83 +135,94 @@ def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]
 
     The baseline is what the others are compared with; it is a choice where it is named, or fewer than two are left.
     """
-    there = {platform.name: platform for platform in analysis.platforms}
+    platforms = {platform.name: platform for platform in analysis.platforms}
     if choices:
-        return [there[name] for name in dict.fromkeys(choices)]
-    others = [p for p in analysis.platforms if not p.is_baseline]
-    return others if sum(p.available for p in others) > 1 else list(analysis.platforms)
+        return [platforms[name] for name in dict.fromkeys(choices)]
+    other_platforms = [p for p in analysis.platforms if not p.is_baseline]
+    return (
+        other_platforms
+        if sum(p.available for p in other_platforms) > 1
+        else list(analysis.platforms)
+    )
 
 
-def _reference(analysis: Analysis, named: Sequence[PlatformRecord]) -> PlatformRecord | None:
-    return next((p for p in analysis.platforms if p.is_baseline and p not in named), None)
+def _reference(analysis: Analysis, candidates: Sequence[PlatformRecord]) -> PlatformRecord | None:
+    return next((p for p in analysis.platforms if p.is_baseline and p not in candidates), None)
 
 
 def _unranked(
-    named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]
+    candidates: Sequence[PlatformRecord], ranked_platforms: Sequence[PlatformRecord]
 ) -> Iterator[Unranked]:
-    for platform in named:
-        if platform not in ranked:
-            why = msg("no trial succeeded") if platform.available else platform.reason
-            yield Unranked(platform, why)
+    for platform in candidates:
+        if platform not in ranked_platforms:
+            reason = msg("no trial succeeded") if platform.available else platform.reason
+            yield Unranked(platform, reason)
 
 
 def _effects(
     analysis: Analysis,
     figures: Sequence[WorkloadMetric],
-    weighted: Sequence[Weighted],
+    resources: Sequence[Weighted],
     names: Sequence[str],
 ) -> tuple[scores.Effects, float]:
-    number = {each.name: n for n, each in enumerate(weighted)}
+    number = {resource.name: n for n, resource in enumerate(resources)}
     items = [
         scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names]))
         for f in figures
     ]
-    whole = [item for item in items if item.complete.any()]
-    if len(whole) < len(items):
+    complete_items = [item for item in items if item.complete.any()]
+    if len(complete_items) < len(items):
         names_of = ", ".join(names)
         raise BadInput(
             f"no block of {analysis.name} holds all of {names_of}",
             hint="rank those that were measured together with --platform",
         )
-    effects = scores.effects_of(items, len(weighted))
+    effects = scores.effects_of(items, len(resources))
     if len(analysis.sessions) > 1:
         return effects, 0.0
-    return scores.allow_for_order(effects, items, np.array([each.share for each in weighted]))
+    return scores.allow_for_order(
+        effects, items, np.array([resource.share for resource in resources])
+    )
 
 
 def _full(
     analysis: Analysis,
     effects: scores.Effects,
-    weighted: Sequence[Weighted],
-    full: Sequence[PlatformRecord],
+    resources: Sequence[Weighted],
+    platforms: Sequence[PlatformRecord],
     order: Sequence[int],
     *,
     is_flattered: bool,
 ) -> list[Standing]:
-    shares, confidence = np.array([each.share for each in weighted]), analysis.rule.confidence
+    shares, confidence = (
+        np.array([resource.share for resource in resources]),
+        analysis.rule.confidence,
+    )
     is_judged = effects.df > 0 and not is_flattered
-    of_all = 1 - (1 - confidence) / max(1, len(full) - 1)  # Bonferroni over the others
-    unit = np.eye(len(weighted))
+    of_all = 1 - (1 - confidence) / max(1, len(platforms) - 1)  # Bonferroni over the others
+    unit = np.eye(len(resources))
     standings = []
     for place, n in enumerate(order, 1):
         of_resources = {}
-        for k, each in enumerate(weighted):
-            if each.share:
-                of_resources[each.name] = _ratio(effects.interval(unit[k], n, None, confidence))
+        for k, resource in enumerate(resources):
+            if resource.share:
+                of_resources[resource.name] = _ratio(effects.interval(unit[k], n, None, confidence))
         to_first = None
         if is_judged and n != order[0]:
             to_first = _ratio(effects.interval(shares, n, order[0], of_all))
             to_first = replace(to_first, confidence=confidence)
         score = _ratio(effects.interval(shares, n, None, confidence))
-        standings.append(Standing(full[n], score, of_resources, (place, place), to_first))
+        standings.append(Standing(platforms[n], score, of_resources, (place, place), to_first))
     return standings
 
 
-def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSet[str]) -> bool:
+def _lost_more(
+    first: str, figures: Sequence[WorkloadMetric], platform_names: AbstractSet[str]
+) -> bool:
     """Whether the first failed in a larger share of trials than another, as `withholding.for_failures` has it."""
     for figure in figures:
         shares = {row.platform.name: row.failed / max(tried(row), 1) for row in figure.point.rows}
-        fewest = min(share for name, share in shares.items() if name in ranked)
+        fewest = min(share for name, share in shares.items() if name in platform_names)
         if shares[first] - fewest > MOST_LOST:
             return True
     return False
@@ -207,126 +231,136 @@ def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSe
 def _ratio(interval: Interval) -> Interval:
     with np.errstate(over="ignore"):
         estimate, low, high = (
-            float(np.exp(each)) for each in (interval.estimate, interval.low, interval.high)
+            float(np.exp(log)) for log in (interval.estimate, interval.low, interval.high)
         )
     return Interval(estimate, low, high, interval.confidence)
 
 
 def _contributions(
-    analysis: Analysis, effects: scores.Effects, weighted: Sequence[Weighted], order: Sequence[int]
+    analysis: Analysis, effects: scores.Effects, resources: Sequence[Weighted], order: Sequence[int]
 ) -> tuple[Contribution, ...]:
-    unit, found = np.eye(len(weighted)), []
-    for number, each in enumerate(weighted):
-        if each.share:
+    unit, contributions = np.eye(len(resources)), []
+    for number, resource in enumerate(resources):
+        if resource.share:
             ratio = _ratio(
                 effects.interval(unit[number], order[0], order[1], analysis.rule.confidence)
             )
-            found.append(Contribution(each.name, ratio, ratio.estimate**each.share))
-    return tuple(sorted(found, key=lambda each: -each.factor))
+            contributions.append(Contribution(resource.name, ratio, ratio.estimate**resource.share))
+    return tuple(sorted(contributions, key=lambda contribution: -contribution.factor))
 
 
 def _switches(
-    effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord]
+    effects: scores.Effects, resources: Sequence[Weighted], platforms: Sequence[PlatformRecord]
 ) -> tuple[RankSwitch, ...]:
     """Find the switches of resources that were weighed: of others the figures were not read."""
-    weights = np.array([each.weight for each in weighted])
-    found = scores.crossings(effects.means, weights)
+    weights = np.array([resource.weight for resource in resources])
+    crossings = scores.crossings(effects.means, weights)
     return tuple(
-        RankSwitch(weighted[c.resource].name, full[c.platform].name, c.weight, c.above)
-        for c in found
-        if weighted[c.resource].weight > 0
+        RankSwitch(resources[c.resource].name, platforms[c.platform].name, c.weight, c.above)
+        for c in crossings
+        if resources[c.resource].weight > 0
     )
 
 
 def _partial(
     figures: Sequence[WorkloadMetric],
-    weighted: Sequence[Weighted],
-    ranked: Sequence[PlatformRecord],
+    resources: Sequence[Weighted],
+    platforms: Sequence[PlatformRecord],
     lacking: Mapping[str, Sequence[Missing]],
-    full: Sequence[Standing],
+    standings: Sequence[Standing],
 ) -> list[Standing]:
     """Platforms that lack something, with the range of their scores and places."""
-    share_of = {each.name: each.share for each in weighted}
+    share_of = {resource.name: resource.share for resource in resources}
     ranges: dict[str, tuple[float, float]] = {}
     needed: dict[str, float | None] = {}
-    lead = max((float(np.log(each.score.estimate)) for each in full), default=None)
-    for platform in ranked:
+    lead = max((float(np.log(standing.score.estimate)) for standing in standings), default=None)
+    for platform in platforms:
         if not lacking[platform.name]:
             continue
-        low = high = known = open_share = 0.0
+        low = high = known_sum = open_share = 0.0
         for figure in figures:
             share = share_of[figure.resource] * figure.share
             if platform.name in figure.values:
-                known += share * figure.mean(platform.name)
+                known_sum += share * figure.mean(platform.name)
                 continue
-            others = [figure.mean(name) for name in figure.values]
-            low += share * min(others)
-            high += share * max(others)
+            other_means = [figure.mean(name) for name in figure.values]
+            low += share * min(other_means)
+            high += share * max(other_means)
             open_share += share
-        ranges[platform.name] = (known + low, known + high)
+        ranges[platform.name] = (known_sum + low, known_sum + high)
         needed[platform.name] = None
         if lead is not None:
-            needed[platform.name] = float(np.exp((lead - known) / open_share))
-    scores_of = {each.platform.name: float(np.log(each.score.estimate)) for each in full}
+            needed[platform.name] = float(np.exp((lead - known_sum) / open_share))
+    scores_of = {
+        standing.platform.name: float(np.log(standing.score.estimate)) for standing in standings
+    }
     limits = {name: (score, score) for name, score in scores_of.items()} | ranges
-    found = []
-    for platform in ranked:
+    partial = []
+    for platform in platforms:
         if platform.name not in ranges:
             continue
         low, high = ranges[platform.name]
         rivals = [bounds for name, bounds in limits.items() if name != platform.name]
-        first_place = 1 + sum(worst > high for worst, _ in rivals)
-        last_place = 1 + sum(best > low for _, best in rivals)
-        lacks = {missing.resource for missing in lacking[platform.name]}
-        resources = {}
+        first_place = 1 + sum(lowest > high for lowest, _ in rivals)
+        last_place = 1 + sum(highest > low for _, highest in rivals)
+        missing_resources = {missing.resource for missing in lacking[platform.name]}
+        ratios = {}
         for name, share in share_of.items():
-            if share and name not in lacks:
+            if share and name not in missing_resources:
                 of_resource = [figure for figure in figures if figure.resource == name]
                 mean = sum(figure.share * figure.mean(platform.name) for figure in of_resource)
-                resources[name] = _ratio(Interval(mean, np.nan, np.nan))
-        found.append(
+                ratios[name] = _ratio(Interval(mean, np.nan, np.nan))
+        partial.append(
             Standing(
                 platform,
                 _ratio(Interval((low + high) / 2, low, high, np.nan)),
-                resources,
+                ratios,
                 (first_place, last_place),
                 missing=tuple(lacking[platform.name]),
                 needed=needed[platform.name],
             )
         )
-    return sorted(found, key=lambda each: -each.score.high)
+    return sorted(partial, key=lambda standing: -standing.score.high)
 
 
-def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Standing]:
+def _beside(standings: Sequence[Standing], partial: Sequence[Standing]) -> list[Standing]:
     """Return the platforms that lack nothing, with places among all: behind each that is certainly ahead, and a range
     where one that lacks something may be."""
-    found = []
-    for each in full:
-        ahead = sum(other.score.low > each.score.estimate for other in partial)
-        perhaps = sum(other.score.high > each.score.estimate for other in partial)
-        found.append(replace(each, place=(each.place[0] + ahead, each.place[1] + perhaps)))
-    return found
+    placed_standings = []
+    for standing in standings:
+        ahead = sum(
+            partial_standing.score.low > standing.score.estimate for partial_standing in partial
+        )
+        perhaps = sum(
+            partial_standing.score.high > standing.score.estimate for partial_standing in partial
+        )
+        placed_standings.append(
+            replace(standing, place=(standing.place[0] + ahead, standing.place[1] + perhaps))
+        )
+    return placed_standings
 
 
 def _warnings(
     analysis: Analysis,
     figures: Sequence[WorkloadMetric],
     standings: Sequence[Standing],
-    given: Sequence[Note],
+    notes: Sequence[Note],
     left_out: Sequence[tuple[Section, ResultPoint]],
 ) -> tuple[doc.Warning, ...]:
     """Warnings of the ranking itself, then those of the run that are about what was weighed."""
-    names = {each.platform.name for each in standings} | {analysis.baseline, ""}
+    names = {standing.platform.name for standing in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
-    own = [noted(note) for note in given]
+    warnings = [noted(note) for note in notes]
     better = Note("better-than-baseline", baseline=analysis.baseline)
-    for each in standings:
-        for resource, ratio in each.resources.items():
+    for standing in standings:
+        for resource, ratio in standing.resources.items():
             if ratio.estimate > edges(analysis.rule.margin)[1] and ratio.low > 1:
-                own.append(noted(better, doc.WarnedPlace(each.platform.name, subject=resource)))
+                warnings.append(
+                    noted(better, doc.WarnedPlace(standing.platform.name, subject=resource))
+                )
     for section, point in left_out:
         place = doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels))
-        own.append(noted(Note("no-baseline-here"), place))
+        warnings.append(noted(Note("no-baseline-here"), place))
     travelling = []
     for warning in analysis.warnings:
         is_minor = not warning.is_primary or warning.severity == "note"
@@ -335,4 +369,4 @@ def _warnings(
         weighed = [p for p in warning.places if p.platform in names and p.subject in subjects]
         if weighed or not warning.places:
             travelling.append(warning)
-    return (*merged(own), *travelling)
+    return (*merged(warnings), *travelling)

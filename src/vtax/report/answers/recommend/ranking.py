@@ -169,11 +169,11 @@ class Recommendation:
         return self.reference.name if self.reference else None
 
     @property
-    def full(self) -> tuple[Standing, ...]:
+    def complete(self) -> tuple[Standing, ...]:
         """The platforms that lack nothing."""
-        return tuple(each for each in self.standings if not each.missing)
+        return tuple(standing for standing in self.standings if not standing.missing)
 
     @property
     def has_intervals(self) -> bool:
         """Whether there are errors of measurement: not from one block or session."""
-        return any(np.isfinite(each.score.high) for each in self.full)
+        return any(np.isfinite(standing.score.high) for standing in self.complete)

@@ -59,18 +59,20 @@ def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
     """Return the costs on every resource of a run, from its primary metrics; empty where nothing is compared."""
     if not analysis.primary or analysis.blocks < 1:
         return ()
-    weighted = weighted_of(analysis, None)
-    figures, _, _ = figures_of(analysis, {each.name: each.share for each in weighted})
-    found = []
-    for each in weighted:
-        mine = [figure for figure in figures if figure.resource == each.name]
-        others = [p for p in analysis.platforms if not p.is_baseline]
+    resources = weighted_of(analysis, None)
+    figures, _, _ = figures_of(analysis, {resource.name: resource.share for resource in resources})
+    costs_of_resources = []
+    for resource in resources:
+        resource_figures = [figure for figure in figures if figure.resource == resource.name]
+        platforms = [p for p in analysis.platforms if not p.is_baseline]
         costs = [
-            _cost(analysis, platform, mine) for platform in others if _has_value(platform, mine)
+            _cost(analysis, platform, resource_figures)
+            for platform in platforms
+            if _has_value(platform, resource_figures)
         ]
         if costs:
-            found.append(ResourceCosts(each.name, each.labels, tuple(costs)))
-    return tuple(found)
+            costs_of_resources.append(ResourceCosts(resource.name, resource.labels, tuple(costs)))
+    return tuple(costs_of_resources)
 
 
 def host_cpu_of(analysis: Analysis) -> dict[str, Interval]:
@@ -80,19 +82,19 @@ def host_cpu_of(analysis: Analysis) -> dict[str, Interval]:
     """
     shares = {**dict.fromkeys(WEIGHABLE, 0.0), CPU: 1.0}
     figures, _, _ = figures_of(analysis, shares)
-    answers = [each for each in figures if each.section.is_answer]
-    found = {}
+    answers = [figure for figure in figures if figure.section.is_answer]
+    cost_by_platform = {}
     for platform in analysis.platforms:
         is_whole = all(platform.name in figure.values for figure in answers)
         if platform.is_baseline or not answers or not is_whole:
             continue
-        lost = _cost(analysis, platform, answers).overhead
+        overhead = _cost(analysis, platform, answers).overhead
         low, middle, high = (
-            1 / (1 - each) if each < 1 else math.inf
-            for each in (lost.low, lost.estimate, lost.high)
+            1 / (1 - share) if share < 1 else math.inf
+            for share in (overhead.low, overhead.estimate, overhead.high)
         )
-        found[platform.name] = Interval(middle, low, high, lost.confidence)
-    return found
+        cost_by_platform[platform.name] = Interval(middle, low, high, overhead.confidence)
+    return cost_by_platform
 
 
 def _has_value(platform: PlatformRecord, figures: list[WorkloadMetric]) -> bool:
@@ -102,12 +104,14 @@ def _has_value(platform: PlatformRecord, figures: list[WorkloadMetric]) -> bool:
 def _cost(
     analysis: Analysis, platform: PlatformRecord, figures: list[WorkloadMetric]
 ) -> ResourceOverhead:
-    mine = [figure for figure in figures if platform.name in figure.values]
-    missing = len(figures) - len(mine)
-    if len(figures) == 1 and (own := _of_row(mine[0], platform)) is not None:
-        return ResourceOverhead(platform, own, 1, 0)
-    total = sum(figure.share for figure in mine)
-    items = [scores.Item(0, f.share / total, f.values[platform.name][None, :]) for f in mine]
+    measured_figures = [figure for figure in figures if platform.name in figure.values]
+    missing_count = len(figures) - len(measured_figures)
+    if len(figures) == 1 and (overhead := _of_row(measured_figures[0], platform)) is not None:
+        return ResourceOverhead(platform, overhead, 1, 0)
+    total = sum(figure.share for figure in measured_figures)
+    items = [
+        scores.Item(0, f.share / total, f.values[platform.name][None, :]) for f in measured_figures
+    ]
     effects = scores.effects_of(items, 1)
     complete = np.logical_and.reduce([item.complete for item in items])
     series = sum(item.share * item.values[0, complete] for item in items)
@@ -120,13 +124,13 @@ def _cost(
         )
         effects = scores.Effects(effects.means, effects.errors, max(1, math.floor(df)), widening)
     level = analysis.rule.interval_confidence(max(effects.df + 1, 1))
-    found = effects.interval(np.ones(1), 0, None, level)
+    interval = effects.interval(np.ones(1), 0, None, level)
     with np.errstate(over="ignore"):
         low, middle, high = (
-            1 - float(np.exp(each)) for each in (found.high, found.estimate, found.low)
+            1 - float(np.exp(log)) for log in (interval.high, interval.estimate, interval.low)
         )
     return ResourceOverhead(
-        platform, Interval(middle, low, high, found.confidence), len(figures), missing
+        platform, Interval(middle, low, high, interval.confidence), len(figures), missing_count
     )
 
 

@@ -21,10 +21,10 @@ from vtax.stats.intervals import Interval as Bounds
 def document(source: Source, options: Options) -> doc.Document:
     """Return the ranking of the whole run; all resources count alike."""
     try:
-        found = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
+        ranking = recommend(source.whole.analysis, None, source.analysis.filter.platforms)
     except BadInput:
         return doc.empty_document(VIEW.title, msg("There is nothing to rank."))
-    return document_of(found)
+    return document_of(ranking)
 
 
 def document_of(ranking: Recommendation) -> doc.Document:
@@ -45,7 +45,7 @@ def document_of(ranking: Recommendation) -> doc.Document:
 
 
 def _weights(ranking: Recommendation) -> doc.Inline:
-    each = [
+    resource_texts = [
         msg(
             "{resource} {share} ({benchmarks})",
             resource=shared.resource(r.name),
@@ -56,7 +56,7 @@ def _weights(ranking: Recommendation) -> doc.Inline:
         if r.share
     ]
     without = [shared.resource(r.name) for r in ranking.resources if not r.weight]
-    text = msg("weights: {weights}", weights=joined(each))
+    text = msg("weights: {weights}", weights=joined(resource_texts))
     return joined(
         [text, msg("without weight: {resources}", resources=joined(without)) if without else ""],
         "; ",
@@ -66,15 +66,15 @@ def _weights(ranking: Recommendation) -> doc.Inline:
 def _summary(ranking: Recommendation) -> Iterator[doc.Part]:
     """Yield the answer, what was not tested, then what bears on all of it."""
     yield from answer_line(ranking.analysis)
-    if ranking.full:
+    if ranking.complete:
         decides = [_decides(ranking)] if ranking.contributions else []
         answer = joined([_choice(ranking), *decides, *_host_cpu(ranking)], "; ")
         yield doc.Paragraph(styled(answer, "strong"))
-    items = [_unmeasured(each) for each in ranking.unmeasured]
+    items = [_unmeasured(resource) for resource in ranking.unmeasured]
     items += [
-        _could_be_first(each, ranking)
-        for each in ranking.standings
-        if each.missing and each.place[0] == 1
+        _could_be_first(standing, ranking)
+        for standing in ranking.standings
+        if standing.missing and standing.place[0] == 1
     ]
     items += [
         msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
@@ -86,18 +86,18 @@ def _summary(ranking: Recommendation) -> Iterator[doc.Part]:
         yield doc.Paragraph(joined([msg("Caution:"), joined(cautions, "; ")], " "), "caution")
 
 
-def _unmeasured(each: Unmeasured) -> doc.Inline:
+def _unmeasured(resource: Unmeasured) -> doc.Inline:
     """Say what has a weight and is in no score."""
     return msg(
         "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
-        resource=shared.resource(each.resource),
-        reason=each.reason,
-        share=doc.Share(each.share, "whole"),
+        resource=shared.resource(resource.resource),
+        reason=resource.reason,
+        share=doc.Share(resource.share, "whole"),
     )
 
 
 def _cautions(ranking: Recommendation) -> Iterator[doc.Inline]:
-    if ranking.full and "emulated" in (first := ranking.full[0].platform).marks:
+    if ranking.complete and "emulated" in (first := ranking.complete[0].platform).marks:
         yield msg(
             "{platform} is emulated: its score says how fast emulation is here, not how fast it is with hardware "
             "virtualization",
@@ -113,20 +113,20 @@ def _cautions(ranking: Recommendation) -> Iterator[doc.Inline]:
 
 def _choice(ranking: Recommendation) -> doc.Inline:
     """Return the platform with the best score, and which others are within noise of it."""
-    first, *others = ranking.full
+    first, *other_standings = ranking.complete
     data: dict[str, doc.Inline] = {
         "platform": shared.platform_of(first.platform),
         "score": _score(first.score.estimate, ranking),
     }
-    leads = [each for each in others if each.to_first is not None]
+    leads = [standing for standing in other_standings if standing.to_first is not None]
     if not leads:
         return msg(
             "{platform} has the best score, {score}; how sure that is cannot be said", **data
         )
     close = [
-        shared.platform_of(each.platform)
-        for each in leads
-        if each.to_first is not None and each.to_first.high >= 1
+        shared.platform_of(standing.platform)
+        for standing in leads
+        if standing.to_first is not None and standing.to_first.high >= 1
     ]
     if not close:
         return msg(
@@ -141,12 +141,12 @@ def _choice(ranking: Recommendation) -> doc.Inline:
 
 def _decides(ranking: Recommendation) -> doc.Inline:
     """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
-    most = ranking.contributions[0]
+    contribution = ranking.contributions[0]
     data: dict[str, doc.Inline] = {
-        "resource": shared.resource(most.resource),
-        "first": ranking.full[0].platform.name,
-        "share": _relative(most.ratio),
-        "second": ranking.full[1].platform.name,
+        "resource": shared.resource(contribution.resource),
+        "first": ranking.complete[0].platform.name,
+        "share": _relative(contribution.ratio),
+        "second": ranking.complete[1].platform.name,
     }
     if not ranking.has_intervals:
         data = {**data, "unit": msg("session") if ranking.is_of_sessions else msg("block")}
@@ -155,7 +155,7 @@ def _decides(ranking: Recommendation) -> doc.Inline:
             "reaches {share} of {second}, the second",
             **data,
         )
-    if most.ratio.low > 1:
+    if contribution.ratio.low > 1:
         return msg(
             "what decides: {resource}, where {first} reaches {share} of {second}, the second",
             **data,
@@ -169,12 +169,18 @@ def _decides(ranking: Recommendation) -> doc.Inline:
 
 def _host_cpu(ranking: Recommendation) -> Iterator[doc.Inline]:
     """Yield what the first and those that noise does not tell from it cost the host, which no score has."""
-    first, *others = ranking.full
-    close = [each for each in others if each.to_first is not None and each.to_first.high >= 1]
-    names = [
-        each.platform.name for each in (first, *close) if each.platform.name in ranking.host_cpu
+    first, *other_standings = ranking.complete
+    close_standings = [
+        standing
+        for standing in other_standings
+        if standing.to_first is not None and standing.to_first.high >= 1
     ]
-    if names and all(each.name != CPU for each in ranking.resources if each.weight):
+    names = [
+        standing.platform.name
+        for standing in (first, *close_standings)
+        if standing.platform.name in ranking.host_cpu
+    ]
+    if names and all(resource.name != CPU for resource in ranking.resources if resource.weight):
         costs = [joined([name, _relative(ranking.host_cpu[name])], " ") for name in names]
         yield msg(
             "host CPU for the same work, percent of {baseline}: {costs}",
@@ -184,43 +190,51 @@ def _host_cpu(ranking: Recommendation) -> Iterator[doc.Inline]:
 
 
 def _could_be_first(standing: Standing, ranking: Recommendation) -> doc.Inline:
-    where = listed([_lacks(m) for m in standing.missing])
-    if standing.needed is None or not ranking.full:
+    resources = listed([_lacks(m) for m in standing.missing])
+    if standing.needed is None or not ranking.complete:
         return msg(
             "{platform} could be the first: {resources} not tested",
             platform=standing.platform.name,
-            resources=where,
+            resources=resources,
         )
     return msg(
         "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} "
         "there",
         platform=standing.platform.name,
-        resources=where,
-        first=ranking.full[0].platform.name,
+        resources=resources,
+        first=ranking.complete[0].platform.name,
         needed=_score(standing.needed, ranking),
     )
 
 
 def _places(ranking: Recommendation) -> doc.Table:
-    used = [each for each in ranking.resources if each.share]
-    has_missing = any(each.missing for each in ranking.standings)
+    resources = [resource for resource in ranking.resources if resource.share]
+    has_missing = any(standing.missing for standing in ranking.standings)
     has_cpu = bool(ranking.host_cpu)
     columns = (
         doc.Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
         doc.Column("score", _with_interval(msg("score"), ranking), is_number=True),
-        *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
+        *(
+            doc.Column(resource.name, shared.resource(resource.name), is_number=True)
+            for resource in resources
+        ),
         *(
             [doc.Column("host-cpu-cost", msg("host CPU,\nless is better"), is_number=True)]
             * has_cpu
         ),
         *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [_row(each, [r.name for r in used], ranking.host_cpu) for each in ranking.standings]
+    rows = [
+        _row(standing, [r.name for r in resources], ranking.host_cpu)
+        for standing in ranking.standings
+    ]
     if ranking.reference is not None:
-        one = doc.Share(1.0, "whole")
-        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(ranking.reference), one)
-        rows.append(doc.TableRow((*cells, *(one for _ in used), *[one] * has_cpu), "baseline"))
+        whole = doc.Share(1.0, "whole")
+        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(ranking.reference), whole)
+        rows.append(
+            doc.TableRow((*cells, *(whole for _ in resources), *[whole] * has_cpu), "baseline")
+        )
     return doc.table_of(columns, rows, key="places", label=msg("places of the platforms"))
 
 
@@ -247,9 +261,9 @@ def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds
     place: doc.Inline = (
         doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
     )
-    alone = [standing.resources.get(name) for name in resources]
-    shown: list[doc.Inline] = [
-        doc.Relative(one.estimate) if one else doc.Nothing() for one in alone
+    scores = [standing.resources.get(name) for name in resources]
+    cells: list[doc.Inline] = [
+        doc.Relative(score.estimate) if score else doc.Nothing() for score in scores
     ]
     score: doc.Inline = styled(
         doc.Relative(standing.score.estimate, standing.score.low, standing.score.high), "strong"
@@ -260,10 +274,12 @@ def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds
         cpu = host_cpu.get(standing.platform.name)
         is_baseline = standing.platform.is_baseline
         unknown: doc.Inline = doc.Share(1.0, "whole") if is_baseline else doc.Nothing()
-        shown.append(_relative(cpu) if cpu else unknown)
-    why = joined([joined([_lacks(m), m.reason], ": ") for m in standing.missing], "; ")
-    missing = (why,) if standing.missing else ()
-    return doc.TableRow((place, shared.platform_of(standing.platform), score, *shown, *missing))
+        cells.append(_relative(cpu) if cpu else unknown)
+    reasons = joined([joined([_lacks(m), m.reason], ": ") for m in standing.missing], "; ")
+    reason_cells = (reasons,) if standing.missing else ()
+    return doc.TableRow(
+        (place, shared.platform_of(standing.platform), score, *cells, *reason_cells)
+    )
 
 
 def _lacks(missing: Missing) -> doc.Inline:
@@ -304,7 +320,7 @@ def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
             ),
             "muted",
         )
-    elif any(each.platform.is_baseline for each in ranking.standings):
+    elif any(standing.platform.is_baseline for standing in ranking.standings):
         yield doc.Paragraph(
             msg(
                 "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
@@ -312,7 +328,7 @@ def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
             ),
             "muted",
         )
-    if any(each.missing for each in ranking.standings):
+    if any(standing.missing for standing in ranking.standings):
         ranges = msg(
             "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
             "to the best of this run there"
@@ -321,8 +337,8 @@ def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
 
 
 def _contributions(ranking: Recommendation) -> doc.Table:
-    first, second = (each.platform.name for each in ranking.full[:2])
-    shares = {each.name: each.share for each in ranking.resources}
+    first, second = (standing.platform.name for standing in ranking.complete[:2])
+    shares = {resource.name: resource.share for resource in ranking.resources}
     columns = (
         doc.Column("resource", msg("resource")),
         doc.Column("share", msg("weight"), is_number=True),
@@ -337,12 +353,12 @@ def _contributions(ranking: Recommendation) -> doc.Table:
     )
     rows = [
         (
-            shared.resource(each.resource),
-            doc.Share(shares[each.resource], "whole"),
-            _relative(each.ratio),
-            doc.Relative(each.factor, is_of="amount"),
+            shared.resource(contribution.resource),
+            doc.Share(shares[contribution.resource], "whole"),
+            _relative(contribution.ratio),
+            doc.Relative(contribution.factor, is_of="amount"),
         )
-        for each in ranking.contributions
+        for contribution in ranking.contributions
     ]
     return doc.table_of(
         columns, rows, key="contributions", label=msg("what decides the first place")
@@ -350,29 +366,29 @@ def _contributions(ranking: Recommendation) -> doc.Table:
 
 
 def _switches(ranking: Recommendation) -> Iterator[doc.Part]:
-    weight_of = {each.name: each.weight for each in ranking.resources}
+    weight_of = {resource.name: resource.weight for resource in ranking.resources}
     if not ranking.switches:
         if len(ranking.contributions) > 1:
-            first = ranking.full[0].platform.name
+            first = ranking.complete[0].platform.name
             yield doc.Paragraph(
                 msg("{platform} stays the first whatever one of the weights is", platform=first)
             )
         return
     yield doc.Bullets(
-        tuple(_switch(each, ranking, weight_of[each.resource]) for each in ranking.switches)
+        tuple(_switch(switch, ranking, weight_of[switch.resource]) for switch in ranking.switches)
     )
     yield doc.Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
 
 
-def _switch(each: RankSwitch, ranking: Recommendation, weight: float) -> doc.Inline:
+def _switch(switch: RankSwitch, ranking: Recommendation, weight: float) -> doc.Inline:
     data: dict[str, doc.Inline] = {
-        "platform": each.platform,
-        "first": ranking.full[0].platform.name,
-        "resource": each.resource,
-        "weight": doc.Number(each.weight, 3),
+        "platform": switch.platform,
+        "first": ranking.complete[0].platform.name,
+        "resource": switch.resource,
+        "weight": doc.Number(switch.weight, 3),
         "given": doc.Number(weight, 3),
     }
-    if each.above:
+    if switch.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
 

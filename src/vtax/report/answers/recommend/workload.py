@@ -97,11 +97,11 @@ class WorkloadMetric:
         return float(np.nanmean(self.values[platform]))
 
 
-def _weighable(analysis: Analysis, named: Collection[str]) -> Iterator[Section]:
-    """Yield the sections of primary metrics, and those of costs that are named."""
+def _weighable(analysis: Analysis, resources: Collection[str]) -> Iterator[Section]:
+    """Yield the sections of primary metrics, and those of costs among the resources."""
     yield from (section for section in analysis.primary if weighs(section) not in COSTS)
-    if set(COSTS) & set(named):
-        yield from (section for section in costs(analysis) if weighs(section) in named)
+    if set(COSTS) & set(resources):
+        yield from (section for section in costs(analysis) if weighs(section) in resources)
 
 
 def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tuple[Weighted, ...]:
@@ -114,68 +114,75 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     labels: dict[str, list[str]] = {}
     for section in _weighable(analysis, weights or ()):
         labels.setdefault(weighs(section), []).append(section.label)
-    there = [name for name in WEIGHABLE if name in labels]
+    measured_resources = [name for name in WEIGHABLE if name in labels]
     for name in weights or ():
         if name not in WEIGHABLE:
-            hint = f"{analysis.name} measures {', '.join(there)}"
+            hint = f"{analysis.name} measures {', '.join(measured_resources)}"
             raise BadInput(
                 f"there is no resource {name!r}", where=f"--weights {name}=...", hint=hint
             )
-    if weights and sum(weights.values()) > 0 and not any(weights.get(name) for name in there):
-        what = f"{analysis.name} does not measure {', '.join(name for name in weights if weights[name])}"
-        raise BadInput(what, where="--weights", hint=f"it measures {', '.join(there)}")
-    given = dict.fromkeys(there, 1.0)
+    if (
+        weights
+        and sum(weights.values()) > 0
+        and not any(weights.get(name) for name in measured_resources)
+    ):
+        sentence = f"{analysis.name} does not measure {', '.join(name for name in weights if weights[name])}"
+        raise BadInput(
+            sentence, where="--weights", hint=f"it measures {', '.join(measured_resources)}"
+        )
+    weight_of = dict.fromkeys(measured_resources, 1.0)
     if weights is not None:
-        given = {name: weights.get(name, 0.0) for name in there}
-    total = sum(given.values())
-    if not 0 < total < float("inf") or min(given.values()) < 0:
+        weight_of = {name: weights.get(name, 0.0) for name in measured_resources}
+    total = sum(weight_of.values())
+    if not 0 < total < float("inf") or min(weight_of.values()) < 0:
         raise BadInput(
             "weights are numbers from 0 on, not all of them 0",
             where="--weights",
             hint="cpu=1,network=3",
         )
     return tuple(
-        Weighted(name, given[name], given[name] / total, tuple(dict.fromkeys(labels[name])))
-        for name in there
+        Weighted(name, weight_of[name], weight_of[name] / total, tuple(dict.fromkeys(labels[name])))
+        for name in measured_resources
     )
 
 
 def of_figures(
-    weighted: Sequence[Weighted], figures: Sequence[WorkloadMetric]
+    resources: Sequence[Weighted], figures: Sequence[WorkloadMetric]
 ) -> tuple[Weighted, ...]:
     """Return the resources with shares of what there are figures of: 0 for one without any."""
-    there = {figure.resource for figure in figures}
-    total = sum(each.weight for each in weighted if each.name in there)
+    measured_names = {figure.resource for figure in figures}
+    total = sum(resource.weight for resource in resources if resource.name in measured_names)
     return tuple(
-        replace(each, share=each.weight / total if each.name in there else 0.0) for each in weighted
+        replace(resource, share=resource.weight / total if resource.name in measured_names else 0.0)
+        for resource in resources
     )
 
 
 def unmeasured_of(
-    analysis: Analysis, weights: Mapping[str, float] | None, weighted: Sequence[Weighted]
+    analysis: Analysis, weights: Mapping[str, float] | None, resources: Sequence[Weighted]
 ) -> tuple[Unmeasured, ...]:
-    """Return the resources that have a weight and no share in the ranking, with why. weighted: see of_figures."""
-    given = weights or {each.name: each.weight for each in weighted}
-    total = sum(given.values())
-    labels = {each.name: each.labels for each in weighted}
-    ranked = {each.name for each in weighted if each.share}
+    """Return the resources that have a weight and no share in the ranking, with why. resources: see of_figures."""
+    weight_of = weights or {resource.name: resource.weight for resource in resources}
+    total = sum(weight_of.values())
+    labels = {resource.name: resource.labels for resource in resources}
+    ranked_names = {resource.name for resource in resources if resource.share}
     return tuple(
         Unmeasured(name, weight, weight / total, _why_unmeasured(analysis, labels.get(name, ())))
-        for name, weight in given.items()
-        if weight and name not in ranked
+        for name, weight in weight_of.items()
+        if weight and name not in ranked_names
     )
 
 
 def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> doc.Inline:
     if not labels:
         return msg("no benchmark of this run measures it")
-    of_baseline = [each for each in analysis.untested if each.platform == analysis.baseline]
-    reasons = [each.reason for each in of_baseline if each.label in labels]
-    why = reasons[0] if reasons else msg("no trial succeeded")
+    baseline_points = [point for point in analysis.untested if point.platform == analysis.baseline]
+    reasons = [point.reason for point in baseline_points if point.label in labels]
+    reason = reasons[0] if reasons else msg("no trial succeeded")
     return msg(
         "{baseline}, the baseline, has no value of it: {reason}",
         baseline=analysis.baseline,
-        reason=why,
+        reason=reason,
     )
 
 
@@ -192,7 +199,7 @@ def figures_of(
         blocks = {block for *_, row in every_row(analysis.primary) for block in row.blocks.tolist()}
         unit_of = {block: n for n, block in enumerate(sorted(blocks))}
     units = 1 + max(unit_of.values(), default=-1)
-    found: list[tuple[Section, ResultPoint, dict[str, Floats]]] = []
+    figures: list[tuple[Section, ResultPoint, dict[str, Floats]]] = []
     left_out = []
     for section in _weighable(analysis, shares):
         if not shares[weighs(section)]:
@@ -200,11 +207,14 @@ def figures_of(
         for point in section.points:
             values = _by_unit(section, point, unit_of, units)
             if values:
-                found.append((section, point, values))
+                figures.append((section, point, values))
             else:
                 left_out.append((section, point))
     return (
-        [WorkloadMetric(*each, _share(each[0], [s for s, _, _ in found])) for each in found],
+        [
+            WorkloadMetric(*figure, _share(figure[0], [s for s, _, _ in figures]))
+            for figure in figures
+        ],
         units,
         left_out,
     )
@@ -212,10 +222,10 @@ def figures_of(
 
 def _share(section: Section, figures: Sequence[Section]) -> float:
     """Share of one figure of a section in its resource. figures: the section of every figure."""
-    mine = [s for s in figures if weighs(s) == weighs(section)]
-    metrics = {s.metric.name for s in mine if s.label == section.label}
-    points = sum(s is section for s in mine)
-    return 1 / (len({s.label for s in mine}) * len(metrics) * points)
+    sections = [s for s in figures if weighs(s) == weighs(section)]
+    metrics = {s.metric.name for s in sections if s.label == section.label}
+    points = sum(s is section for s in sections)
+    return 1 / (len({s.label for s in sections}) * len(metrics) * points)
 
 
 def _by_unit(
@@ -226,48 +236,52 @@ def _by_unit(
     base = next((row for row in rows if row.platform.is_baseline), None)
     if base is None:
         return {}
-    own = mean_logs([base.means_of_blocks])
-    found: dict[str, Floats] = {}
+    baseline_logs = mean_logs([base.means_of_blocks])
+    logs_by_platform: dict[str, Floats] = {}
     for row in rows:
-        logs = mean_logs([row.means_of_blocks]) - own
+        logs = mean_logs([row.means_of_blocks]) - baseline_logs
         if logs:
             values = logs.values if section.better == "higher" else -logs.values
             of = np.array([unit_of[block] for block in logs.units.tolist()])
             sums, counts = np.bincount(of, values, units), np.bincount(of, minlength=units)
-            found[row.platform.name] = np.divide(
+            logs_by_platform[row.platform.name] = np.divide(
                 sums, counts, out=np.full(units, np.nan), where=counts > 0
             )
-    return found if base.platform.name in found else {}
+    return logs_by_platform if base.platform.name in logs_by_platform else {}
 
 
 def link_limits(analysis: Analysis, figures: Sequence[WorkloadMetric]) -> tuple[float, ...]:
     """Return the rate limits of the links that figures were measured through, in Mbit/s, ascending; empty without
     one."""
-    found = {analysis.link_rate(figure.section.label, figure.point.levels) for figure in figures}
-    return tuple(sorted(rate for rate in found if rate))
+    rates = {analysis.link_rate(figure.section.label, figure.point.levels) for figure in figures}
+    return tuple(sorted(rate for rate in rates if rate))
 
 
 def missing_of(
     analysis: Analysis, platform: PlatformRecord, figures: Sequence[WorkloadMetric]
 ) -> tuple[Missing, ...]:
     """Return what a platform lacks, by resource, with the first reason of each."""
-    lacks = [figure for figure in figures if platform.name not in figure.values]
-    found = []
-    for resource in dict.fromkeys(figure.resource for figure in lacks):
-        mine = [figure for figure in lacks if figure.resource == resource]
-        labels = tuple(dict.fromkeys(figure.section.label for figure in mine))
-        whole = len(mine) == sum(figure.resource == resource for figure in figures)
-        found.append(Missing(resource, labels, whole, _why_missing(analysis, platform, mine[0])))
-    return tuple(found)
+    missing_figures = [figure for figure in figures if platform.name not in figure.values]
+    missing = []
+    for resource in dict.fromkeys(figure.resource for figure in missing_figures):
+        resource_figures = [figure for figure in missing_figures if figure.resource == resource]
+        labels = tuple(dict.fromkeys(figure.section.label for figure in resource_figures))
+        is_whole = len(resource_figures) == sum(figure.resource == resource for figure in figures)
+        missing.append(
+            Missing(
+                resource, labels, is_whole, _why_missing(analysis, platform, resource_figures[0])
+            )
+        )
+    return tuple(missing)
 
 
 def _why_missing(
     analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric
 ) -> doc.Inline:
-    for each in analysis.untested:
-        is_here = (each.platform, each.label) == (platform.name, figure.section.label)
-        if is_here and Levels(each.levels) == figure.point.levels:
-            return each.reason
+    for point in analysis.untested:
+        is_here = (point.platform, point.label) == (platform.name, figure.section.label)
+        if is_here and Levels(point.levels) == figure.point.levels:
+            return point.reason
     row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
     if row is not None and row.summary is None and row.reason:
         return row.reason

@@ -53,10 +53,10 @@ def _further_boots(tune: str) -> Iterator[str]:
 def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
     """Yield a line for each session after the first; those that the study does not plan come after the result."""
     for session in analysis.sessions[1:]:
-        when = "after a reboot or at another hour"
+        moment = "after a reboot or at another hour"
         if session.number > analysis.planned_sessions:
-            when += ", added after the result was known"
-        yield f"# session {session.number}, {when}:"
+            moment += ", added after the result was known"
+        yield f"# session {session.number}, {moment}:"
         yield f"sudo .venv/bin/vtax resume --session{tune}"
 
 
@@ -69,8 +69,10 @@ def _plugins(analysis: Analysis) -> Iterator[str]:
     for package, version, source in packages:
         if source == "local":
             yield f"# {package} {version} was installed from a directory or file; install it from there:"
-        wanted = f"{package} @ {source}" if source not in ("", "local") else f"{package}=={version}"
-        yield f"sudo .venv/bin/pip install {shlex.quote(wanted)}"
+        requirement = (
+            f"{package} @ {source}" if source not in ("", "local") else f"{package}=={version}"
+        )
+        yield f"sudo .venv/bin/pip install {shlex.quote(requirement)}"
     yield from (_file(plugin) for plugin in analysis.plugins if not plugin.package)
 
 

@@ -41,18 +41,20 @@ def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
 
     A course ends where the shortest trial does. A cell has none whose trials have no samples of equal intervals.
     """
-    found: list[Course] = []
+    courses: list[Course] = []
     for row in point.rows if source.samples else ():
         trials = trials_of(row, source)
         samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
-        known = [n for n, each in enumerate(samples) if len(each) > 1]
-        lengths = [parse_json(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known]
+        numbers = [n for n, trial in enumerate(samples) if len(trial) > 1]
+        lengths = [
+            parse_json(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in numbers
+        ]
         length_s = lengths[0] if lengths and lengths.count(lengths[0]) == len(lengths) else None
         if isinstance(length_s, int | float) and _LENGTHS_S[0] <= length_s <= _LENGTHS_S[1]:
-            values, step = _condensed([samples[n] for n in known])
+            values, step = _condensed([samples[n] for n in numbers])
             times = np.asarray((np.arange(values.shape[1]) + 0.5) * step * length_s, np.float64)
-            found.append(_course(row, times, values, row.trial_blocks[known], source))
-    return [course for course in found if course.values]
+            courses.append(_course(row, times, values, row.trial_blocks[numbers], source))
+    return [course for course in courses if course.values]
 
 
 def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Course]:
@@ -61,28 +63,42 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
     x: 1 / (1 - share) of the share of requests that are not slower: 2 is the median, 100 the 99th percentile. At the
     last share BEYOND requests of every block are slower, or a few more. Means are geometric, as latencies are skewed.
     """
-    found = []
+    courses = []
     for row in point.rows:
-        each = [
+        histograms = [
             source.data.histograms.get(trial, {}).get(histogram, ())
             for trial in trials_of(row, source)
         ]
-        if each and all(len(one) > 1 and is_histogram(one) for one in each):
+        if histograms and all(
+            len(trial_histogram) > 1 and is_histogram(trial_histogram)
+            for trial_histogram in histograms
+        ):
             blocks = np.unique(row.trial_blocks)
             wholes = [
                 merge_histograms(
-                    [one for one, of in zip(each, row.trial_blocks, strict=True) if of == block]
+                    [
+                        trial_histogram
+                        for trial_histogram, of in zip(histograms, row.trial_blocks, strict=True)
+                        if of == block
+                    ]
                 )
                 for block in blocks
             ]
             x = 10 ** (np.arange(1, _MOST_SHARES + 1) / _A_DECADE)
-            x = x[x <= min(sum(whole[1::2]) for whole in wholes) / BEYOND * (1 + 1e-9)]
-            values = np.array([_at(whole, 1 - 1 / x) for whole in wholes])
+            x = x[
+                x
+                <= min(sum(block_histogram[1::2]) for block_histogram in wholes)
+                / BEYOND
+                * (1 + 1e-9)
+            ]
+            values = np.array([_at(block_histogram, 1 - 1 / x) for block_histogram in wholes])
             if (values > 0).all():
                 course = _course(row, x, np.log(values), blocks, source)
-                bounds = {place: tuple(map(_exp, each)) for place, each in course.values.items()}
-                found.append(Course(row, bounds))  # type: ignore[arg-type]
-    return [course for course in found if len(course.values) > 1]
+                bounds = {
+                    place: tuple(map(_exp, bounded)) for place, bounded in course.values.items()
+                }
+                courses.append(Course(row, bounds))  # type: ignore[arg-type]
+    return [course for course in courses if len(course.values) > 1]
 
 
 def _exp(logarithm: float | None) -> float | None:
@@ -91,8 +107,14 @@ def _exp(logarithm: float | None) -> float | None:
 
 def trials_of(row: Row, source: Source) -> list[int]:
     """Return the ids of the trials of a row; none where the run is not as stored."""
-    found = [source.trials_by_position.get(position) for position in row.trial_positions.tolist()]
-    return [each for each in found if each is not None] if None not in found else []
+    trial_ids = [
+        source.trials_by_position.get(position) for position in row.trial_positions.tolist()
+    ]
+    return (
+        [trial_id for trial_id in trial_ids if trial_id is not None]
+        if None not in trial_ids
+        else []
+    )
 
 
 def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], int]:
@@ -100,7 +122,7 @@ def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64],
     long)."""
     shortest = min(map(len, samples))
     step = math.ceil(shortest / _MOST_TIMES)
-    values = np.array([each[: shortest // step * step] for each in samples], np.float64)
+    values = np.array([trial[: shortest // step * step] for trial in samples], np.float64)
     with np.errstate(over="ignore"):
         return values.reshape(len(samples), -1, step).mean(axis=2), step
 
@@ -109,21 +131,21 @@ def _course(
     row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source
 ) -> Course:
     confidence = source.analysis.rule.confidence
-    found: dict[float, doc.Bounded] = {}
+    intervals: dict[float, doc.Bounded] = {}
     for number, place in enumerate(x.tolist()):
         with suppress(StatsError):  # too large to compute with
             interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
             is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
-            found[place] = (
+            intervals[place] = (
                 interval.estimate,
                 *((interval.low, interval.high) if is_bounded else (None, None)),
             )
-    return Course(row, found)
+    return Course(row, intervals)
 
 
 def _at(histogram: Sequence[float], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """As histograms.percentile, of many shares."""
     with np.errstate(over="ignore"):
         counts = np.cumsum(histogram[1::2])
-    found = np.searchsorted(counts, shares * counts[-1] * (1 - 1e-12))
-    return np.asarray(np.asarray(histogram[::2])[np.minimum(found, counts.size - 1)], np.float64)
+    places = np.searchsorted(counts, shares * counts[-1] * (1 - 1e-12))
+    return np.asarray(np.asarray(histogram[::2])[np.minimum(places, counts.size - 1)], np.float64)

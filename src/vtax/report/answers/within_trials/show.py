@@ -30,14 +30,17 @@ def parts_of(section: Section, source: Source) -> Iterator[doc.Part]:
     """Yield the charts of a metric; those of latencies with the first primary metric of a benchmark table."""
     analysis = source.analysis
     charts = [*_time_chart(section, source)]
-    if section is next(each for each in analysis.primary if each.label == section.label):
-        others = [
-            (other, tail_of(other.benchmark, other.metric.name)) for other in analysis.sections
+    if section is next(
+        candidate for candidate in analysis.primary if candidate.label == section.label
+    ):
+        tails_of_sections = [
+            (candidate, tail_of(candidate.benchmark, candidate.metric.name))
+            for candidate in analysis.sections
         ]
         tails = [
-            (other, tail)
-            for other, tail in others
-            if tail is not None and other.label == section.label
+            (candidate, tail)
+            for candidate, tail in tails_of_sections
+            if tail is not None and candidate.label == section.label
         ]
         charts += [*_share_chart(section, tails, source), *_load_chart(section, tails, analysis)]
     yield from (doc.Titled(chart.title, (chart,), key=chart.key) for chart in charts)
@@ -45,21 +48,22 @@ def parts_of(section: Section, source: Source) -> Iterator[doc.Part]:
 
 def _time_chart(section: Section, source: Source) -> Iterator[doc.Chart]:
     """Yield a metric over the time within trials, a panel for every point."""
-    found = [
+    panels = [
         (shared.levels(point), over_time(point, section.metric.name, source))
         for point in section.points
     ]
-    last = max((max(course.values) for _, courses in found for course in courses), default=0.0)
+    last_s = max((max(course.values) for _, courses in panels for course in courses), default=0.0)
     note = msg(
         "Mean of all trials by the time since measuring began; the band is its {level} interval from blocks. A line "
         "ends where the shortest trial does.",
         level=source.analysis.level,
     )
     ticks = tuple(
-        (at, doc.Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last)
+        (at, doc.Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1))
+        for at in _ticks(last_s)
     )
     yield from _chart(
-        found,
+        panels,
         section,
         source.analysis,
         key=f"time {section.name}",
@@ -75,8 +79,8 @@ def _share_chart(
     section: Section, tails: Sequence[tuple[Section, Tail]], source: Source
 ) -> Iterator[doc.Chart]:
     """Yield the latencies of all requests by their share, a panel for every point and kind of request."""
-    of_kinds = {tail.histogram: other for other, tail in tails}
-    found = [
+    of_kinds = {tail.histogram: candidate for candidate, tail in tails}
+    panels = [
         (
             joined([shared.levels(point), kind if len(of_kinds) > 1 else ""]),
             over_shares(point, kind, source),
@@ -90,10 +94,10 @@ def _share_chart(
         level=source.analysis.level,
         count=doc.Count(round(BEYOND)),
     )
-    for other in list(of_kinds.values())[:1]:
+    for tail_section in list(of_kinds.values())[:1]:
         yield from _chart(
-            found,
-            other,
+            panels,
+            tail_section,
             source.analysis,
             key=f"latency {section.label}",
             title=msg("{name}: latency by share of requests", name=section.label),
@@ -111,18 +115,18 @@ def _load_chart(
     section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis
 ) -> Iterator[doc.Chart]:
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
-    known = find_benchmark(section.benchmark)
-    for factor in known.load if known else ():
+    benchmark = find_benchmark(section.benchmark)
+    for factor in benchmark.load if benchmark else ():
         numbers = {number_of(str(point.levels.get(factor, ""))) for point in section.points}
         loads = {number for number in numbers if number and number > 0}
         if len(loads) < 2:
             continue
-        found = [panel for other, _ in tails for panel in _percentile(other, factor)]
+        panels = [panel for tail_section, _ in tails for panel in _percentile(tail_section, factor)]
         note = msg("Mean of the blocks; the band is its {level} interval.", level=analysis.level)
-        for other, _ in tails[:1]:
+        for tail_section, _ in tails[:1]:
             yield from _chart(
-                found,
-                other,
+                panels,
+                tail_section,
                 analysis,
                 key=f"load {section.label} {factor}",
                 title=msg(
@@ -145,8 +149,10 @@ def _percentile(section: Section, factor: str) -> Iterator[Panel]:
     of_rest: dict[doc.Inline, dict[str, Course]] = {}
     for point in section.points:
         load = number_of(str(point.levels.get(factor, "")))
-        others = {name: level for name, level in point.levels.items() if name != factor}
-        courses = of_rest.setdefault(doc.Factor(levels_of(others)) if others else "", {})
+        other_levels = {name: level for name, level in point.levels.items() if name != factor}
+        courses = of_rest.setdefault(
+            doc.Factor(levels_of(other_levels)) if other_levels else "", {}
+        )
         for row in point.rows:
             if load and row.summary is not None and not row.is_withheld:
                 low, high = (
@@ -160,7 +166,7 @@ def _percentile(section: Section, factor: str) -> Iterator[Panel]:
     for name, courses in of_rest.items():
         yield (
             joined([shared.metric_of(section), name]),
-            [each for each in courses.values() if len(each.values) > 1],
+            [course for course in courses.values() if len(course.values) > 1],
         )
 
 
@@ -171,15 +177,15 @@ def _chart(
     *,
     axis: doc.Inline,
     note: doc.Inline,
-    **given: Any,
+    **chart_options: Any,
 ) -> Iterator[doc.Chart]:
     """Yield the chart of panels that have a line, the first ones of many. section: with the unit."""
-    found = [(name, courses) for name, courses in panels if courses]
-    left_out, found = len(found[_MOST_PANELS:]), found[:_MOST_PANELS]
-    if not found:
+    drawn_panels = [(name, courses) for name, courses in panels if courses]
+    left_out, drawn_panels = len(drawn_panels[_MOST_PANELS:]), drawn_panels[:_MOST_PANELS]
+    if not drawn_panels:
         return
     values = []
-    for _, courses in found:
+    for _, courses in drawn_panels:
         for course in courses:
             values += [bounded[0] for bounded in course.values.values()]
     scale = scale_for(section.metric.unit, values)
@@ -197,33 +203,33 @@ def _chart(
     yield doc.Chart(
         kind="lines",
         panels=tuple(
-            doc.ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in found
+            doc.ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in drawn_panels
         ),
         series=tuple(
-            doc.ChartSeries(shared.platform_of(each), colours[each.name])
-            for each in analysis.platforms
+            doc.ChartSeries(shared.platform_of(platform), colours[platform.name])
+            for platform in analysis.platforms
         ),
         values=tuple(
             doc.ChartValue(number, x, names.index(course.row.platform.name), right=bounded)
-            for number, (_, courses) in enumerate(found)
+            for number, (_, courses) in enumerate(drawn_panels)
             for course in courses
             for x, bounded in course.values.items()
         ),
         notes=tuple(notes),
         has_one_side=True,
         is_banded=True,
-        **{**given, "log": (*given.get("log", ()), *(("y",) if has_log else ()))},
+        **{**chart_options, "log": (*chart_options.get("log", ()), *(("y",) if has_log else ()))},
     )
 
 
-def _ticks(last: float) -> list[float]:
+def _ticks(end: float) -> list[float]:
     """Return round numbers from zero to the last one of an axis."""
-    if last <= 0:
+    if end <= 0:
         return []
-    power = 10.0 ** math.floor(math.log10(last))
+    power = 10.0 ** math.floor(math.log10(end))
     step = next(
         step
         for step in (power / 5, power / 2, power, 2 * power, 5 * power)
-        if last / step < _MOST_TICKS
+        if end / step < _MOST_TICKS
     )
-    return [number * step for number in range(int(last / step) + 1)]
+    return [number * step for number in range(int(end / step) + 1)]
