@@ -5,6 +5,7 @@ What the guest's own programs spend is in no part; the guest's cgroup counts all
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 from vtax.counters import table
 
 _NANOSECONDS = 1e9
+_MOST_BYTES = 1 << 13  # of a file of a process
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class LayerParts:
         peaks: dict[str, float] = {}
         for pid in pids:
             with suppress(OSError, ValueError):
-                self._process(self._proc / str(pid), peaks)
+                self._process(str(pid), peaks)
         counters = {table.PART_MEMORY.of(part): value for part, value in peaks.items()}
         kinds = (table.PART_CPU, table.PART_WAIT, table.PART_SLICES)
         for (part, _, _), values in self._threads.items():
@@ -52,24 +54,27 @@ class LayerParts:
                 counters[name] = counters.get(name, 0.0) + value
         return counters
 
-    def _process(self, directory: Path, peaks: dict[str, float]) -> None:
+    def _process(self, pid: str, peaks: dict[str, float]) -> None:
         """Read the threads that belong to a part. peaks: that of the process is added to its main thread's part."""
+        directory = f"{self._proc}/{pid}"
         process = _name(directory)
         parts = [part for part in self._parts if re.fullmatch(part.process, process)]
         if not parts:
             return
         has_thread_names = len(parts) > 1 or parts[0].thread != ".*"
-        for task in (directory / "task").iterdir():
+        with os.scandir(f"{directory}/task") as entries:
+            tasks = list(entries)
+        for task in tasks:
             with suppress(OSError, ValueError):
-                name = _name(task) if has_thread_names else ""
+                name = _name(task.path) if has_thread_names else ""
                 part = _part_of(name, parts)
                 if part is None:
                     continue
-                run, wait, slices = map(float, (task / "schedstat").read_text().split()[:3])
+                run, wait, slices = map(float, _read(f"{task.path}/schedstat").split()[:3])
                 times = (run / _NANOSECONDS, wait / _NANOSECONDS, slices)
-                self._threads[part, directory.name, task.name] = times
-                if task.name == directory.name:
-                    peak = _peak_bytes((directory / "status").read_text())
+                self._threads[part, pid, task.name] = times
+                if task.name == pid:
+                    peak = _peak_bytes(_read(f"{directory}/status"))
                     peaks[part] = peaks.get(part, 0.0) + peak
 
 
@@ -81,8 +86,17 @@ def _part_of(thread: str, parts: Sequence[Part]) -> str | None:
     return None
 
 
-def _name(directory: Path) -> str:
-    return (directory / "comm").read_text(errors="replace").rstrip("\n")
+def _name(directory: str) -> str:
+    return _read(f"{directory}/comm").rstrip("\n")
+
+
+def _read(path: str) -> str:
+    """Return a short file of a process: a daemon has dozens of threads, for which pathlib is slow."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _MOST_BYTES).decode(errors="replace")
+    finally:
+        os.close(descriptor)
 
 
 def _peak_bytes(status: str) -> float:

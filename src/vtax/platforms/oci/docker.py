@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,7 +135,7 @@ class Docker(ContainerDriver):
             container = spec.journal.register(removal)
             undo.callback(container.release)
             guest = stdio.start(spec, program)
-            guest.parts, guest.daemon = PARTS, daemon.pids
+            guest.parts, guest.daemon = PARTS, cache(daemon.pids)
             if sandboxed:
                 oci_runtime.mark_sandbox(guest, spec)
             undo.pop_all()
