@@ -1,11 +1,40 @@
 """What a trial's counting makes of readings."""
 
+from types import SimpleNamespace
+
 import pytest
+from local_agent import LocalAgent
 
 from vtax.counters import table
-from vtax.counters.table import GUEST, LAYER, PROGRAM
+from vtax.counters.guest import NAMESPACE_PATHS, PATHS
+from vtax.counters.table import GUEST, HOST, LAYER, PROGRAM
 from vtax.guest.results import ClockReading, CommandResult
-from vtax.runner.counting import clock_counters, differences, program_usage
+from vtax.runner.counting import Counting, Endpoint, clock_counters, differences, program_usage
+
+
+@pytest.mark.parametrize(("is_remote", "paths"), [(False, NAMESPACE_PATHS), (True, PATHS)])
+def test_a_guest_with_the_hosts_kernel_is_asked_for_its_interfaces_alone(
+    is_remote, paths, monkeypatch
+):
+    running = SimpleNamespace(
+        is_remote=is_remote, parts=(), host_cpu_s=lambda: None, throttling=dict
+    )
+    with LocalAgent() as agent:
+        agent.guest.hello(20.0)
+        begin, asked = agent.guest.begin_sample, []
+        monkeypatch.setattr(
+            agent.guest, "begin_sample", lambda paths: asked.append(paths) or begin(paths)
+        )
+        counting = Counting({GUEST: Endpoint(running, agent.guest)}, None)
+        with counting.around():
+            pass
+        counting.compare()
+    assert asked[-2:] == [paths, paths]
+    counted = counting.differences
+    names = [table.STAT["ctxt"].name, table.VMSTAT["pgfault"].name]
+    in_guest, on_host = ([counted[place, name] for name in names] for place in (GUEST, HOST))
+    assert (in_guest == on_host) is not is_remote
+    assert (GUEST, table.SNMP["Tcp", "RetransSegs"].name) in counted
 
 
 def test_a_counter_is_a_difference_and_a_gauge_its_last_value():

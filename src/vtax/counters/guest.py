@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from vtax.counters import table
@@ -25,9 +25,15 @@ def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
     Lines that are not understood are left out: a kernel of a guest is not trusted.
     """
     counters: dict[str, float] = {}
-    for path, parser in _PARSERS.items():
-        counters.update(parser((files.get(path) or b"").decode(errors="replace")))
+    for path in _PARSERS:
+        counters.update(_parse(path, files.get(path) or b""))
     return counters
+
+
+@lru_cache(maxsize=32)
+def _parse(path: str, content: bytes) -> Mapping[str, float]:
+    """Return the counters in a file. Guests that have the host's kernel have the same files."""
+    return dict(_PARSERS[path](content.decode(errors="replace")))
 
 
 def network_totals(net_dev: bytes | None) -> dict[str, float]:
@@ -206,5 +212,7 @@ PATHS = tuple(_PARSERS)
 """Files read in the guest that is measured."""
 PEER_PATHS = ("/proc/stat", "/proc/vmstat", "/proc/net/dev", "/proc/net/snmp")
 """Files read at the other ends of a topology."""
+NAMESPACE_PATHS = ("/proc/net/dev", "/proc/net/snmp")
+"""Those that differ between network namespaces of a kernel; all others are the same in all of them."""
 HOST_PATHS = tuple(path for path in PATHS if path != "/proc/net/snmp")
 """Files read on the host; of its interfaces, the totals."""

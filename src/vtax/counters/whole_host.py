@@ -70,12 +70,16 @@ class HostCounters:
         events = hardware.events().read()
         return HostReading(time.monotonic(), time.process_time(), files, events, domain_counters)
 
+    def kernel_files(self, reading: HostReading) -> dict[str, bytes | None]:
+        """Return the files of /proc in a reading, by the paths that they have in a guest."""
+        return {name: reading.files[path] for name, path in self._kernel_files.items()}
+
     def counted(self, reading: HostReading) -> dict[str, float]:
         """Return counters by the names of counters.table; what this host does not count is not among them.
 
         Readings are to be given in the order they were made.
         """
-        files = {name: reading.files[path] for name, path in self._kernel_files.items()}
+        files = self.kernel_files(reading)
         totals = network_totals(files.pop(_NETWORK))
         exits = {}
         for name, path in self._kvm_files.items():

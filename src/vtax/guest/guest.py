@@ -13,6 +13,7 @@ import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every rea
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CONSOLE_LIMIT = 4 << 20
 _SAMPLE_LIMIT = 1 << 18
+_STAT = "/proc/stat"
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 RLIMITS = range(16)
 """The numbers of all resource limits (setrlimit(2)), the same on x86-64 and arm64."""
@@ -70,7 +72,6 @@ class Guest:
         self._extensions: set[str] = set()
         self._started: dict[int, tuple[str, ...]] = {}  # handle -> argv
         self._put: dict[str, dict[str, bytes]] = {}  # directory -> path -> SHA-256 of its content
-        self._has_own_kernel: bool | None = None
 
     @property
     def lost(self) -> bool:
@@ -262,16 +263,20 @@ class Guest:
         how long that kernel was busy. In any other guest CPU seconds are those of the whole host.
         """
         counts = dict(islice(counters.parse(sample.files).items(), _MAX_COUNTERS))
-        if self._has_own_kernel is None:
-            guest_boot_s = counters.boot_time_s(sample.files.get("/proc/stat"))
-            host_boot_s = counters.boot_time_s(Path("/proc/stat").read_bytes())
-            is_known = guest_boot_s is not None and host_boot_s is not None
-            difference_s = abs((guest_boot_s or 0) - (host_boot_s or 0))
-            self._has_own_kernel = is_known and difference_s > _SAME_BOOT_S
         busy_counts = [counts[counter.name] for counter in table.BUSY if counter.name in counts]
-        if self._has_own_kernel and busy_counts:
+        if busy_counts and self.has_own_kernel:
             counts[table.KERNEL_CPU.name] = sum(busy_counts)
         return counts
+
+    @cached_property
+    def has_own_kernel(self) -> bool:
+        """Whether it has another kernel than this process, by when it was booted; asked once."""
+        inside = self.sample((_STAT,)).files[_STAT]
+        guest_boot_s = counters.boot_time_s(inside)
+        host_boot_s = counters.boot_time_s(Path(_STAT).read_bytes())
+        if guest_boot_s is None or host_boot_s is None:
+            return True
+        return abs(guest_boot_s - host_boot_s) > _SAME_BOOT_S
 
     def clock(self) -> ClockReading:
         """Compare clocks: the best of five exchanges."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtax.counters import table
-from vtax.counters.guest import PATHS, PEER_PATHS
+from vtax.counters.guest import NAMESPACE_PATHS, PATHS, PEER_PATHS
 from vtax.counters.host import HostSample, host_warnings
 from vtax.counters.layer import LayerParts
 from vtax.counters.table import (
@@ -50,6 +50,11 @@ class Endpoint:
     requested_at: float = 0.0
     directory: Path | None = None
 
+    @property
+    def shares_kernel(self) -> bool:
+        """Whether its kernel is that of this host."""
+        return not self.guest.has_own_kernel and not self.running.is_remote
+
 
 @dataclass(frozen=True)
 class _Reading:
@@ -86,7 +91,8 @@ class Counting:
     def around(self) -> Iterator[None]:
         """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting.
 
-        Guests are asked first and last, so that the answers are in no account of the host. What was read is parsed
+        Guests are asked first and last, so that the answers are in no account of the host. A guest that has the
+        host's kernel is asked for what its network namespace counts; the rest is read once. What was read is parsed
         by `compare`, when there is time.
         """
         guests = self._ask()
@@ -143,8 +149,9 @@ class Counting:
         places = sorted(self._endpoints, key=lambda place: place == GUEST)
         begun = {}
         for place in places:
-            guest = self._endpoints[place].guest
-            begun[place] = guest.begin_sample(PATHS if place == GUEST else PEER_PATHS)
+            end = self._endpoints[place]
+            paths = NAMESPACE_PATHS if end.shares_kernel else _paths_of(place)
+            begun[place] = end.guest.begin_sample(paths)
         samples = {}
         for place in reversed(places):
             samples[place] = self._endpoints[place].guest.collect_sample(begun[place])
@@ -152,8 +159,15 @@ class Counting:
 
     def _counted(self, reading: _Reading) -> dict[tuple[str, str], float]:
         counters = dict(reading.layers)
+        kernel_files = self._host.kernel_files(reading.host)
         for place, sample in reading.guests.items():
-            counters.update(_at(place, self._endpoints[place].guest.counted(sample)))
+            guest = self._endpoints[place].guest
+            if self._endpoints[place].shares_kernel:
+                shared = {path: kernel_files.get(path) for path in _paths_of(place)}
+                whole = replace(sample, files={**shared, **sample.files})
+                counters.update(_at(place, guest.counted(whole)))
+            else:
+                counters.update(_at(place, guest.counted(sample)))
         counters.update(_at(HOST, self._host.counted(reading.host)))
         return counters
 
@@ -172,6 +186,11 @@ class Counting:
             if len(known) == len(under_test):
                 counters[LAYER, UNDER_TEST_CPU.name] = sum(known)
         return counters
+
+
+def _paths_of(place: str) -> tuple[str, ...]:
+    """Return the files that are read for an end."""
+    return PATHS if place == GUEST else PEER_PATHS
 
 
 def differences(first: Counted, last: Counted) -> dict[tuple[str, str], float]:
