@@ -6,12 +6,14 @@ import itertools
 
 from scripted import ProcessGuest, executed, plan_of, study
 
+from vtax.runner import out_of_memory
 from vtax.store.query import load
 
 
 def one_trial(code, store, home, monkeypatch, kills):
     """The run of a program, in each guest of which so many processes were killed: before a trial, and after it."""
-    counts = itertools.cycle(kills)
+    counts, on_host = itertools.cycle(kills), itertools.count()
+    monkeypatch.setattr(out_of_memory, "host_kills", lambda: next(on_host))
     monkeypatch.setattr(ProcessGuest, "oom_kills", lambda self, has_ended=False: next(counts))
     monkeypatch.setattr(ProcessGuest, "limits_in_force", lambda self: {"limit.memory": 256 << 20})
     table = {"name": "script", "parameters": {"code": code}}

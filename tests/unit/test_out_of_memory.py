@@ -12,8 +12,9 @@ from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.cgroups import Cgroup
 from vtax.messages import Note
 from vtax.platforms.stdio import StdioGuest
+from vtax.runner import out_of_memory
 from vtax.runner.counting import Endpoint
-from vtax.runner.out_of_memory import MemoryWatch
+from vtax.runner.out_of_memory import MemoryWatch, host_kills
 
 MIB = 1 << 20
 KILL = (
@@ -98,9 +99,8 @@ def end(kills, *, own_kernel=False, limit=256 * MIB):
 
 
 def killed(ends, counted=None, *, has_failed=True):
-    watch = MemoryWatch(ends)
-    watch.look(has_failed=has_failed)
-    found = watch.killed(counted or {}, 512 * MIB)
+    kills = MemoryWatch(ends).look(has_failed=has_failed)
+    found = kills.processes(counted or {}, 512 * MIB)
     return [(each.role, each.count, each.memory) for each in found]
 
 
@@ -111,6 +111,20 @@ def test_kills_since_the_start_of_the_trial_count_for_their_end():
     assert killed({"guest": end([0, 1], limit="none")}) == [("guest", 1, "512 MiB")]
 
 
+def test_kills_are_looked_for_once_the_host_has_killed_something(monkeypatch):
+    on_host = iter([7, 7, 8, 8, None])
+    monkeypatch.setattr(out_of_memory, "host_kills", lambda: next(on_host))
+    watch = MemoryWatch({"guest": end([0, 1, 3])})
+    counts = [watch.look(has_failed=False).counts for _ in range(4)]
+    assert counts == [{}, {"guest": 1}, {}, {"guest": 2}]
+
+
+def test_the_kernel_of_this_host_counts_kills():
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    told = [int(line.split()[1]) for line in lines if line.startswith("oom_kill ")]
+    assert host_kills() == (told[0] if told else None)
+
+
 def test_kills_that_a_kernel_counts_are_of_the_guest_where_it_is_its_own():
     counted = {("guest", "out_of_memory_kills"): 2.0}
     assert killed({"guest": end([0, 0], own_kernel=True)}, counted) == [("guest", 2, "256 MiB")]
@@ -118,9 +132,8 @@ def test_kills_that_a_kernel_counts_are_of_the_guest_where_it_is_its_own():
 
 
 def test_the_error_names_the_limit_before_what_failed():
-    watch = MemoryWatch({"guest": end([0, 1])})
-    watch.look(has_failed=True)
-    (found,) = watch.killed({}, 0)
+    kills = MemoryWatch({"guest": end([0, 1])}).look(has_failed=True)
+    (found,) = kills.processes({}, 0)
     note = found.explain("python3 failed with signal 9 (SIGKILL)")
     assert (note.code, note.data["memory"]) == ("out-of-memory", "256 MiB")
     assert note.startswith(

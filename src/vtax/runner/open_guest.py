@@ -39,6 +39,7 @@ from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import KeptServers, Lane
 from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork, has_costly_start, with_least
 from vtax.runner.neighbour import Neighbour
+from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.removals import Removals
@@ -86,6 +87,7 @@ class OpenGuest:
         self._colocated: dict[str, Endpoint] = {}
         self._neighbour: Neighbour | None = None
         self._servers = KeptServers()
+        self._memory = MemoryWatch({})
         self._start_failure = Failure()
         self.is_spoilt = False  # its guests are not trusted any more
         self.trials = 0  # made so far
@@ -251,6 +253,7 @@ class OpenGuest:
                 links,
                 self._plan.study.design.timeout,
                 load,
+                memory=self._memory,
                 margin=self._plan.study.margin_of(cell.point.label),
                 least=least,
                 kept=self._servers,
@@ -293,6 +296,7 @@ class OpenGuest:
         self._ended["clock_offset_s"] = guest.clock().offset_s
         self._settle(guest)
         self._ended["facts"] = self._audit(guest)
+        self._memory = MemoryWatch(self.endpoints)
 
     def _tune_host(self) -> None:
         for registered in tuning.apply(self._life.tuning, self._run.journal):

@@ -39,7 +39,7 @@ from vtax.runner.costs import compare_with_host_disks, costs_of
 from vtax.runner.counting import Counting, Endpoint, program_usage
 from vtax.runner.lanes import KeptServers, Lane, LaneRun, naming_guest, naming_lost, run_lanes
 from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork
-from vtax.runner.out_of_memory import MemoryWatch
+from vtax.runner.out_of_memory import Kills, MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
@@ -85,6 +85,7 @@ class MeasuredTrial:
     Reading takes longer than a gap between two trials should, so it waits until nothing else is to be measured in
     the guest.
 
+    kills: for lack of memory, in its guests.
     links: as they were in the trial.
     extra: settings of what ran beside it.
     merged_memory_bytes: what the host had merged at its end, where guests ran side by side.
@@ -98,7 +99,7 @@ class MeasuredTrial:
     started_at: float
     lanes: Sequence[LaneRun]
     counting: Counting
-    memory: MemoryWatch
+    kills: Kills
     links: Links | None
     extra: Mapping[str, Any]
     merged_memory_bytes: int
@@ -126,7 +127,7 @@ class MeasuredTrial:
         with contained(Failure()):  # a trial that failed may lack readings
             self.counting.compare()
         counted = self.counting.differences
-        killed = list(self.memory.killed(counted, self.context.memory_bytes))
+        killed = list(self.kills.processes(counted, self.context.memory_bytes))
         if failure:
             if killed:
                 failure.error = killed[0].explain(failure.error)
@@ -199,6 +200,7 @@ def measure_trial(
     timeout_s: float,
     beside: AbstractContextManager[Mapping[str, Any]] | None = None,
     *,
+    memory: MemoryWatch,
     margin: float = 1.0,
     least: Callable[[], LeastWork] = lambda: NOTHING,
     kept: KeptServers | None = None,
@@ -209,27 +211,26 @@ def measure_trial(
     links: of its topology, None for no network.
     timeout_s: of a foreground command.
     beside: what runs beside the foreground commands; its settings are known when it ends.
+    memory: of the guests.
     margin: of the study, by which the rate of the guest's clock may be off.
     least: returns what the least work of the cell costs in the same guest.
     kept: servers of earlier trials in the same guest.
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
-    memory = MemoryWatch(ends)
     started: list[LaneRun] = []
     extra: Mapping[str, Any] = {}
     failure = Failure()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         extra = run_lanes(started, timeout_s, counted.around(), _meanwhile(beside, links), kept)
-    memory.look(has_failed=bool(failure) or _has_failed(started))
     return MeasuredTrial(
         cell=cell,
         context=lanes[0].context,
         started_at=started_at,
         lanes=tuple(started),
         counting=counted,
-        memory=memory,
+        kills=memory.look(has_failed=bool(failure) or _has_failed(started)),
         links=copy(links),  # the next trial may change them
         extra=extra,
         merged_memory_bytes=merged_bytes() if cell.point.colocation.is_counted else 0,
@@ -247,7 +248,8 @@ def run_trial(
     timeout_s: float,
 ) -> TrialResult:
     """Run one trial as `measure_trial` does, and read it at once."""
-    return measure_trial(cell, lanes, ends, links, timeout_s).read(parsers)
+    memory = MemoryWatch(ends)
+    return measure_trial(cell, lanes, ends, links, timeout_s, memory=memory).read(parsers)
 
 
 def _has_failed(lanes: Sequence[LaneRun]) -> bool:
