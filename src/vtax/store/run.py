@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Text, Update, cast, func, insert, select, update
+from sqlalchemy import Connection, Engine, Table, Text, Update, cast, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
@@ -67,6 +68,7 @@ class RunHandle:
     def __init__(self, engine: Engine, run_id: int) -> None:
         self._engine = engine
         self._connection: Connection | None = None  # of `together`
+        self._of_trials: dict[Table, list[dict[str, Any]]] = defaultdict(list)  # to be inserted
         self.id = run_id
         with reading_rows(engine) as connection:
             (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
@@ -212,7 +214,7 @@ class RunHandle:
             "error": packed(error),
             "session": self.session.number,
         }
-        with self._writing() as connection:
+        with self.together(), self._writing() as connection:
             if self.status != "running":
                 drop_columns(connection, self.id)
             trial_id = new_id(connection, schema.trial, row)
@@ -226,8 +228,7 @@ class RunHandle:
             ):
                 for table_row in rows:
                     table_row["trial_id"] = trial_id
-                if rows:
-                    connection.execute(insert(table), rows)
+                self._of_trials[table] += rows
         return trial_id
 
     def _update(self) -> Update:
@@ -422,7 +423,10 @@ class RunHandle:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Within the block everything that is written is one transaction, which is on disk after the block."""
+        """Within the block everything that is written is one transaction, which is on disk after the block.
+
+        What belongs to trials is written at its end, all rows of a table at once.
+        """
         if self._connection is not None:
             yield
             return
@@ -430,8 +434,12 @@ class RunHandle:
             self._connection = connection
             try:
                 yield
+                for table, rows in self._of_trials.items():
+                    if rows:
+                        connection.execute(insert(table), rows)
             finally:
                 self._connection = None
+                self._of_trials.clear()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
