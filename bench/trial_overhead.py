@@ -106,7 +106,9 @@ class Watch(Observer):
         self._end_guest()
         first = 0
         for last, guest_s in self._guests:
-            wall_s = guest_s / (last - first)
+            wall_s = guest_s / max(
+                last - first, 1
+            )  # those of a guest that did not start are told later
             for number in range(first, last):
                 platform, error = self._ended[number]
                 if error:
