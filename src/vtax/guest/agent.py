@@ -107,7 +107,10 @@ def to_json(value: object) -> str:
         return "{" + ",".join(to_json(str(k)) + ":" + to_json(v) for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(to_json, value)) + "]"
-    units = str(value).encode("utf-16-be", "surrogatepass")
+    text = str(value)
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return '"' + text + '"'
+    units = text.encode("utf-16-be", "surrogatepass")
     codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
     return (
         '"'
