@@ -18,6 +18,7 @@ class Recorded:
 
     parts = ()
     is_remote = False
+    has_own_kernel = True
 
     def __init__(self, steps):
         self.steps = steps

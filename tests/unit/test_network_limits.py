@@ -106,7 +106,10 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
     silent = SimpleNamespace(
-        begin_sample=lambda _: None, collect_sample=lambda _: sample, counted=lambda _: {}
+        has_own_kernel=True,
+        begin_sample=lambda _: None,
+        collect_sample=lambda _: sample,
+        counted=lambda _: {},
     )
     ends = {
         role: counting.Endpoint(
