@@ -28,10 +28,14 @@ def measure(
     facts: Callable[[str, int], Mapping[str, Any]] = lambda host, session: {},
     noise: float = 0.002,
     seed: int = 1,
+    platforms: Sequence[str] = NAMES,
 ) -> dict[str, list[str]]:
     """Store a run for each session of each host; returns host -> its runs. session: from 1, a day after the last."""
     draw = random.Random(seed)
-    own = [cell for cell in cells() if cell.platform in NAMES and cell.benchmark == "sysbench-cpu"]
+    made = [each for each in PLATFORMS if each.name in platforms]
+    own = [
+        cell for cell in cells() if cell.platform in platforms and cell.benchmark == "sysbench-cpu"
+    ]
     found: dict[str, list[str]] = {}
     for number, host in enumerate(hosts):
         for session in range(1, sessions + 1):
@@ -42,7 +46,7 @@ def measure(
                 "kernel": "6.1",
                 **facts(host, session),
             }
-            run = a_run(name).platforms(*PLATFORMS[:2]).cells(own).metrics(METRICS[:1])
+            run = a_run(name).platforms(*made).cells(own).metrics(METRICS[:1])
             run = run.having(host=known, boot_id=f"{host}-{session}")
             run = run.having(started_at=START + session * DAY_S + number)
 

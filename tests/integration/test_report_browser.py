@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 from a_run import begin, fill
 from axe_playwright_python.sync_playwright import Axe
+from fleet import measure, merged
 from playwright.sync_api import Browser, Page, sync_playwright
 from shown import page as page_of
 
 from vtax.report.analysis import analyse
+from vtax.report.analysis.source import source_of
+from vtax.report.chapters import report as report_of
+from vtax.report.renderers.html import html
 from vtax.report.renderers.language import ENGLISH, Language, language
 from vtax.store.store import Store
 
@@ -22,6 +26,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium i
 
 PHONE, TABLET, DESK = (390, 844), (768, 1024), (1400, 900)
 WINDOWS = [PHONE, TABLET, DESK]
+LAPTOP = (1200, 900)
+SLOW, BUSY, OLD = "rack1-node03", "rack2-node07", ("rack2-node01", "rack2-node02")
 PAPER = (688, 1001)  # A4 without its margins, at 96 pixels an inch
 _TIMEOUT_MS = 60_000
 _RIGHTMOST = """() => Math.max(...[...document.querySelectorAll("body *:not(.scroll *, pre *, svg *, script)")]
@@ -54,6 +60,41 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         patched.setenv("VTAX_HOME", str(home))
         fill(begin(store), blocks=30)
         text = page_of(analyse(store), chosen)
+    file = home / "report.html"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of twenty hosts of two kinds, of which one set of two and two others lie apart, as a file."""
+    home = tmp_path_factory.mktemp("fleet")
+    hosts = [f"rack{rack}-node{number:02}" for rack in (1, 2) for number in range(10)]
+    own = {host: 1 + 0.004 * (number % 5) for number, host in enumerate(hosts)}
+
+    def speed(host: str, session: int, platform: str) -> float:
+        share = {"lxc": 0.98, "docker": 0.97, "qemu-tcg": 0.13}.get(platform, 1.0) * own[host]
+        if host == SLOW:
+            return share * 0.75
+        if platform == "docker" and host == BUSY:
+            return share * 0.8
+        return share * (0.88 if platform in ("docker", "lxc") and host in OLD else 1.0)
+
+    def facts(host: str, session: int) -> dict[str, object]:
+        return {
+            "cpu_model": f"A CPU of rack {host[4]}",
+            "governor": "powersave" if host == SLOW else "performance",
+            "microcode": "0xd000363" if host in OLD else "0xd0003e7",
+        }
+
+    with Store.open(f"sqlite:///{home / 'store.sqlite'}") as store:
+        names = ("native", "docker", "lxc", "qemu-tcg")
+        runs = measure(store, hosts, 2, speed=speed, facts=facts, platforms=names)
+        record = [
+            {"host": host, "group": f"rack-{host[4]}", "runs": of, "planned": 2, "state": "done"}
+            for host, of in runs.items()
+        ]
+        text = html(report_of(source_of(store, merged(store, runs, hosts=record))))
     file = home / "report.html"
     file.write_text(text, encoding="utf-8")
     return file
@@ -152,6 +193,26 @@ def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen)
     lines = measured(seen, "#results article tbody td", _LINES)
     assert len(lines) > 5
     assert max(lines) <= 2
+
+
+@pytest.mark.parametrize("window", [PHONE, LAPTOP], ids=str)
+def test_of_a_fleet_all_hosts_that_lie_apart_are_on_the_first_screen_and_no_table_is_cut(
+    browser, fleet, window
+):
+    width, height = window
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(fleet.as_uri())
+    lines = page.locator(".summary li").filter(has_text="of the other hosts in")
+    texts = " ".join(lines.all_inner_texts())
+    assert all(host in texts for host in (SLOW, BUSY, *OLD))
+    bottoms = [bottom for _, bottom, _ in lines.evaluate_all(_BOXES)]
+    assert max(bottoms[:3]) <= height
+    sizes = "(all) => all.map(each => [...each.querySelectorAll('*:not(.mark)')].map(e => getComputedStyle(e).fontSize))"
+    assert {len(set(each)) for each in lines.evaluate_all(sizes)} == {1}
+    widths = page.eval_on_selector_all("#hosts .scroll:has(.result, .list)", _WIDTHS)
+    assert widths
+    assert all(wanted <= there for wanted, there in widths), widths
+    page.close()
 
 
 @pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)

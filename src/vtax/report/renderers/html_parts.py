@@ -117,8 +117,7 @@ class HtmlParts:
 
     def _run(self, run: Run, *, breaks: bool = True) -> Markup:
         if isinstance(run.value, doc.PlatformCell):
-            name = self._platform(run.value)
-            return element('<span class="strong">{}</span>', name) if run.role == "strong" else name
+            return self._in_role(self._platform(run.value), run.role)
         if isinstance(run.value, doc.VerdictCell):
             word, addition = self.formatter.verdict(run.value)
             suffix = element(' <span class="muted">{}</span>', addition) if addition else ""
@@ -130,8 +129,11 @@ class HtmlParts:
             text = element('<span class="whole">{}</span>', text)
         if run.role == "code":
             return element("<code>{}</code>", text)
-        if run.role in _CLASSES:
-            return element('<span class="{}">{}</span>', _CLASSES[run.role], text)
+        return self._in_role(text, run.role)
+
+    def _in_role(self, text: Markup, role: Role) -> Markup:
+        if role in _CLASSES:
+            return element('<span class="{}">{}</span>', _CLASSES[role], text)
         return text
 
     def _platform(self, platform: doc.PlatformCell) -> Markup:
