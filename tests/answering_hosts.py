@@ -37,7 +37,8 @@ _UNBEGUN = ("absent", "busy", "refused")
 @dataclass
 class Machine:
     """A host. runs: id -> state of what it was asked to measure. failures: task, or verb of a command -> what Ansible
-    says of it. visits: boots that its run needs still. comes_up_in: whatever was set.
+    says of it. visits: boots that its run needs still. comes_up_in: whatever was set. last_failure: of its trials,
+    all of which failed then.
     """
 
     machine_id: str
@@ -49,6 +50,7 @@ class Machine:
     ahead_s: float = 0.0
     prepare_error: str = ""
     run_state: str = "running"
+    last_failure: str = ""
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
     boot: str = "plain"
@@ -190,8 +192,8 @@ class Fleet:
             "block": 1,
             "blocks": 3,
             "done_trials": int(state not in _UNBEGUN),
-            "failed_trials": 0,
-            "last_failure": "",
+            "failed_trials": int(bool(machine.last_failure)),
+            "last_failure": machine.last_failure,
             "left_s": 9.0 if state == "running" else None,
             "bundle": "/somewhere",
             "bundle_sha256": "ef" * 32 if has_bundle else "",

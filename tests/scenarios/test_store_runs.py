@@ -21,7 +21,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.messages import Note, quoted
 from vtax.store import schema
 from vtax.store.annotations import Annotations, annotate
-from vtax.store.campaigns import add_session, finished_sessions
+from vtax.store.campaigns import add_session, measured_sessions
 from vtax.store.counts import counts_of
 from vtax.store.database import reading
 from vtax.store.merging import merge
@@ -354,18 +354,18 @@ def test_a_campaign_refers_to_its_runs_once(store):
         add_session(store.engine, "other", "a", 1, first.identity)
     noted = [("a", 1, "tour-2"), ("b", 1, "tour-1")]
     assert [
-        (each.host, each.session, each.run) for each in finished_sessions(store.engine, "mine-1a2b")
+        (each.host, each.session, each.run) for each in measured_sessions(store.engine, "mine-1a2b")
     ] == noted
     third = begin(store, name="tour-4")
     fill(third, blocks=1)
     add_session(store.engine, "mine-1a2b", "a", 1, third.identity)  # begun anew, after a failure
     found = {
-        (each.host, each.session): each.run for each in finished_sessions(store.engine, "mine-1a2b")
+        (each.host, each.session): each.run for each in measured_sessions(store.engine, "mine-1a2b")
     }
     assert found == {("a", 1): "tour-4", ("b", 1): "tour-1"}
     store.remove_runs("tour-4")
-    assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
-    assert [each.run for each in finished_sessions(store.engine, "other")] == ["tour-1"]
+    assert [each.run for each in measured_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
+    assert [each.run for each in measured_sessions(store.engine, "other")] == ["tour-1"]
 
 
 def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):

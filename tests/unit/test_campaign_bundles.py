@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a_run import DECLARED, begin, fill
+from a_run import DECLARED, FAILED, begin, fill, trial
 from answering_hosts import SETTINGS, campaign_in
 from command_line import invoked, output_of, refusal
 
 from vtax.campaign import collecting
+from vtax.campaign.answers import settled
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, run_name
 from vtax.campaign.directory import Campaign
@@ -30,7 +31,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.bundle_lines import MAX_BYTES
-from vtax.store.campaigns import CampaignSession, finished_sessions
+from vtax.store.campaigns import CampaignSession, measured_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.store import Store
 from vtax.store.transfer import rows_of
@@ -83,14 +84,20 @@ def measured(tmp_path, campaign):
 
 @cache
 def bundle_of(status: str, given: str) -> bytes:
-    """The bundle of a run that began with what is given, as JSON, and ended so."""
+    """The bundle of a run that began with what is given, as JSON, and ended so; `fruitless`: every trial failed."""
     with (
         tempfile.TemporaryDirectory() as directory,
         Store.open(Path(directory) / "store.sqlite") as there,
     ):
         run = begin(there, **json.loads(given))
-        fill(run, blocks=1, finishes=status == "finished")
-        if status != "finished":
+        if status == "fruitless":
+            for position, cell in enumerate(run.cells):
+                failed = {"status": "failed", "error": FAILED, "values": {}}
+                run.add_trial(trial(cell, position=position, **failed))
+            run.finish("finished", "", 1_700_000_300.0)
+        else:
+            fill(run, blocks=1, finishes=status == "finished")
+        if status not in ("finished", "fruitless"):
             run.finish(status, "stopped", 1_700_000_300.0)
         target = Path(directory) / "run.vtax.gz"
         with there.engine.connect() as connection:
@@ -120,7 +127,7 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
         assert [run.name for run in store.runs()] == ["mine-h1-1"]
         assert store.open_run("mine-h1-1").identity == found.run_identity
         assert (campaign.root / found.bundle).is_file()
-        assert finished_sessions(store.engine, "mine-1a2b") == [
+        assert measured_sessions(store.engine, "mine-1a2b") == [
             CampaignSession("h1", 1, "mine-h1-1", found.run_identity)
         ]
 
@@ -289,6 +296,27 @@ def test_what_was_interrupted_keeps_that_state(campaign, measured, store):
     assert (found.state, found.run) == ("interrupted", "mine-h1-1")
 
 
+@pytest.mark.parametrize("state", ["failed", "done"])
+def test_a_run_whose_every_trial_failed_is_brought_and_has_failed(
+    campaign, measured, store, state, tmp_path
+):
+    bundle = measured(status="fruitless")
+    host = Loader(campaign, store, "here").load(*ended(bundle, state), bundle)
+    found = host.session(1)
+    assert (found.state, found.run) == ("failed", "mine-h1-1")
+    assert measured_sessions(store.engine, "mine-1a2b") == []
+    campaign.keep(settled(host, campaign.settings, 0.0))
+    assert "has 0 measured sessions" in refusal("campaign", "report", str(campaign.root)).what
+
+
+def test_by_hand_a_run_whose_every_trial_failed_has_failed_too(campaign, measured, store, tmp_path):
+    measured("node7-mine-1a2b-s1.vtax.gz", status="fruitless")
+    invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
+    (host,) = campaign.hosts()
+    assert (host.state, host.reason.code) == ("failed", "run-failed")
+    assert [run.name for run in store.runs()] == ["tour-1"]
+
+
 def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tmp_path):
     measured("node7-mine-1a2b-s1.vtax.gz")
     measured("copy-of-it.vtax.gz", tags=["host-run-mine-1a2b-s2"], name="tour-2")
@@ -306,7 +334,7 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     assert hosts.pop("node8") == [(1, "tour-3")]
     (sessions,) = hosts.values()
     assert sorted(run for _, run in sessions) == ["tour-1", "tour-2"]
-    noted = finished_sessions(store.engine, "mine-1a2b")
+    noted = measured_sessions(store.engine, "mine-1a2b")
     assert sorted(each.run for each in noted) == ["tour-1", "tour-2", "tour-3"]
     parsed: list[Path] = []
     loader = Loader(campaign, store, "here")
@@ -323,7 +351,7 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
         elsewhere = [*load_directory(campaign, tmp_path / "there", Loader(campaign, other, "here"))]
         assert sum(each.is_new for each in elsewhere) == 3
         assert {
-            (each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")
+            (each.host, each.session) for each in measured_sessions(other.engine, "mine-1a2b")
         } == {(each.host, each.session) for each in noted}
 
 
@@ -369,7 +397,7 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(
             host={**FACTS, "machine_id": f"m{number}"},
             name=f"tour-{number}",
         )
-    honest, honest_noted = collecting.import_bundle, collecting.finished_sessions
+    honest, honest_noted = collecting.import_bundle, collecting.measured_sessions
     gone: list[StoreError] = []
 
     def until_gone(engine: Any, content: Any, *given: Any, **named: Any) -> Any:
@@ -383,7 +411,7 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(
         return honest_noted(*given) if not gone else (_ for _ in ()).throw(gone[0])
 
     monkeypatch.setattr(collecting, "import_bundle", until_gone)
-    monkeypatch.setattr(collecting, "finished_sessions", noted)
+    monkeypatch.setattr(collecting, "measured_sessions", noted)
     printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
     assert str(printed.exception) == "the store cannot be reached"
     assert "bundles loaded: 1" in printed.output

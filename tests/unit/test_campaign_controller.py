@@ -270,6 +270,16 @@ def test_a_run_that_failed_begins_anew_only_on_request(tmp_path, fleet):
     assert set(fleet.machines["h04"].runs) == {"mine-1a2b-s1", "mine-1a2b-s1.1"}
 
 
+def test_a_run_whose_every_trial_failed_says_of_what(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h04"].last_failure = "native burn: perl: not found"
+    fleet.machines["h04"].end("failed")
+    go(campaign, fleet)
+    host = next(host for host in campaign.hosts() if host.name == "h04")
+    assert str(host.reason) == "run-failed every trial failed: native burn: perl: not found"
+
+
 def test_a_host_that_the_inventory_skips_is_asked_nothing(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     go(campaign, fleet)

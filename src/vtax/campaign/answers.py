@@ -349,6 +349,8 @@ def _updated(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
             reason = Reason("interrupted", detail)
             return replace(updated, state="interrupted", reason=reason, ended_at=now)
         case "failed":
+            if updated.last_failure and updated.failed_trials == updated.done_trials:
+                detail = one_line(f"every trial failed: {updated.last_failure}", MAX_DETAIL)
             reason = Reason("run-failed", detail)
             return replace(updated, state="failed", reason=reason, ended_at=now)
     raise ValueError(f"no state of a run: {one_line(state, 40)}")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtax.campaign.answers import settled
-from vtax.campaign.collecting import Added, Loader
+from vtax.campaign.collecting import NOTHING_MEASURED, Added, Loader
 from vtax.campaign.directory import PACK, Campaign
-from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, HostSession
+from vtax.campaign.host_record import MAX_DETAIL, NONE, CampaignHost, HostSession
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY, TAG
 from vtax.campaign.making import new_directory
 from vtax.campaign.prepare import HOME, PROGRAM, SHORT
@@ -248,7 +248,8 @@ def _with_session(
     session = HostSession(
         number,
         settings.run_id(number),
-        "collected",
+        "collected" if added_run.has_measured else "failed",
+        NONE if added_run.has_measured else NOTHING_MEASURED,
         attempts=1,
         started_at=added_run.started_at,
         run=added_run.run,

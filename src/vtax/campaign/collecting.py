@@ -24,7 +24,7 @@ from vtax.host.digest import sha256_of_file
 from vtax.host.foreign_file import copy_foreign
 from vtax.store.bundle import A_BUNDLE, Bundle
 from vtax.store.bundle_lines import MAX_BYTES
-from vtax.store.campaigns import CampaignSession, add_session, finished_sessions
+from vtax.store.campaigns import CampaignSession, add_session, has_measured, measured_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
@@ -32,6 +32,7 @@ from vtax.store.store import Store
 from vtax.study.load import load_smaller
 from vtax.study.programs import with_names_of_files
 
+NOTHING_MEASURED = Reason("run-failed", "its run has not ended, or every trial of it failed")
 _MAY_COME: tuple[Code, ...] = ("damaged-bundle", "not-stored")
 
 
@@ -45,14 +46,19 @@ class ForeignBundle(BadInput):
 
 @dataclass(frozen=True)
 class Added:
-    """A run that was added to the store. run: its name there. host: facts of the host that measured it."""
+    """A run that was added to the store.
+
+    run: its name there.
+    host: facts of the host that measured it.
+    has_measured: it is finished, and not every trial of it failed.
+    """
 
     run: str
     identity: str
     host: Mapping[str, Any]
     tags: tuple[str, ...]
     started_at: float
-    is_finished: bool
+    has_measured: bool
 
 
 class Loader:
@@ -94,8 +100,10 @@ class Loader:
             run=added_run.run,
             run_identity=added_run.identity,
         )
-        if session.state == "done" or added_run.is_finished:
+        if added_run.has_measured:
             loaded_session = replace(loaded_session, state="collected", reason=NONE)
+        elif session.state == "done":
+            loaded_session = replace(loaded_session, state="failed", reason=NOTHING_MEASURED)
         elif session.reason.code in _MAY_COME:
             loaded_session = replace(loaded_session, reason=NONE)
         return host.with_session(loaded_session)
@@ -126,7 +134,7 @@ class Loader:
             run.host,
             run.annotations.tags,
             run.started_at,
-            run.status == "finished",
+            has_measured(self._store.engine, run.identity),
         )
 
     def note(self, host: str, session: int, identity: str) -> None:
@@ -139,8 +147,8 @@ class Loader:
         add_session(self._store.engine, self._campaign.settings.name, host, session, identity)
 
     def noted(self) -> list[CampaignSession]:
-        """Return the finished sessions of the campaign that the store knows."""
-        return finished_sessions(self._store.engine, self._campaign.settings.name)
+        """Return the measured sessions of the campaign that the store knows."""
+        return measured_sessions(self._store.engine, self._campaign.settings.name)
 
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings

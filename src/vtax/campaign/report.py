@@ -9,19 +9,19 @@ from vtax.campaign.change import change_of
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
-from vtax.store.campaigns import finished_sessions, merge_campaign
+from vtax.store.campaigns import measured_sessions, merge_campaign
 from vtax.store.store import Store
 
 
 def reported_run(store: Store, campaign: Campaign) -> str:
     """Return the name of the merged run of all collected sessions, with what is known of every host.
 
-    Raises BadInput where fewer than two are finished, and for runs that cannot be merged; StoreError.
+    Raises BadInput where fewer than two have measured something, and for runs that cannot be merged; StoreError.
     """
     settings, change = campaign.settings, change_of(campaign)
     runs: dict[str, str] = {}
     runs_of: dict[str, list[str]] = {}
-    for session in finished_sessions(store.engine, settings.name):
+    for session in measured_sessions(store.engine, settings.name):
         runs[session.run] = session.identity
         runs_of.setdefault(session.host, []).append(session.run)
     hosts = []
@@ -33,7 +33,7 @@ def reported_run(store: Store, campaign: Campaign) -> str:
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(
-            f"the campaign has {len(runs)} finished sessions in this store, and a report needs two",
+            f"the campaign has {len(runs)} measured sessions in this store, and a report needs two",
             where=str(campaign.root),
             hint="vtax campaign collect brings them, or vtax campaign load DIR BUNDLES where hosts are started by "
             "hand; vtax campaign status names the reasons",
@@ -45,7 +45,7 @@ def _host_record(host: CampaignHost, planned_sessions: int, runs: Sequence[str])
     """Return what a merged run keeps of a host.
 
     planned_sessions: how many it was to measure.
-    runs: of its finished sessions.
+    runs: of its measured sessions.
     """
     reasons = [host.reason, *(session.reason for session in reversed(host.sessions))]
     reason = next((reason for reason in reasons if reason != NONE), NONE)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, delete, literal, select, true, update
+from sqlalchemy import Engine, delete, exists, false, literal, select, true, update
 
 from vtax.messages import Note
 from vtax.stats.rules import rule_class
@@ -19,6 +19,12 @@ from vtax.store.merging import merge, merged_identity
 from vtax.store.provenance import CAMPAIGN, IMPORTED, merged_runs, part_identities
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.store import Store
+
+_HAS_MEASURED = (schema.run.c.status == "finished") & exists().where(
+    schema.trial.c.run_id == schema.run.c.id,
+    schema.trial.c.status == "ok",
+    schema.trial.c.is_warmup == false(),
+)
 
 
 @dataclass(frozen=True)
@@ -61,18 +67,28 @@ def add_session(engine: Engine, campaign: str, host: str, session: int, identity
         connection.execute(earlier)  # nothing, where the store has no such run
 
 
-def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
-    """Return the sessions of a campaign whose runs are finished, by host and number. Raises StoreError."""
+def measured_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
+    """Return the sessions of a campaign whose runs are finished and have measured something, by host and number.
+
+    Raises StoreError.
+    """
     names, sessions, run = schema.campaign, schema.campaign_session, schema.run
     query = (
         select(sessions.c.host, sessions.c.session, run.c.name, run.c.identity)
         .join_from(sessions, names)
         .join(run, run.c.id == sessions.c.run_id)
-        .where(names.c.name == campaign, run.c.status == "finished")
+        .where(names.c.name == campaign, _HAS_MEASURED)
         .order_by(sessions.c.host, sessions.c.session, run.c.started_at, run.c.id)
     )
     with reading_rows(engine) as connection:
         return [CampaignSession(*row) for row in fetch(connection, query)]
+
+
+def has_measured(engine: Engine, identity: str) -> bool:
+    """Return whether the run of an identity is finished, and not every trial of it failed. Raises StoreError."""
+    query = select(schema.run.c.id).where(schema.run.c.identity == identity, _HAS_MEASURED)
+    with reading(engine) as connection:
+        return connection.execute(query).first() is not None
 
 
 def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, Any]) -> str:
