@@ -26,7 +26,7 @@ from vtax.campaign import wheel as wheels
 from vtax.campaign.pack import archive_wheels, write_members
 from vtax.campaign.prepare import IMAGE, MAIN, MANIFEST, Manifest, Refused
 from vtax.campaign.wheel import write_wheel
-from vtax.errors import BadInput, Busy
+from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host import plugins
 from vtax.host.home import DEFAULT_HOME
 from vtax.host.lock import HOST_LOCK, is_measuring, measuring_lock
@@ -171,6 +171,19 @@ def test_versions_of_the_wheels_are_those_that_are_installed_here():
 def test_a_python_that_vtax_does_not_run_on_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"does not run on Python 3\.9"):
         wheelhouse.download(tmp_path / "vtax.whl", "3.9", tmp_path)
+
+
+def test_of_wheels_that_cannot_be_downloaded_the_error_is_said_whole_and_on_one_line(
+    tmp_path, monkeypatch
+):
+    retries = "WARNING: Retrying after connection broken by something\n" * 20
+    error = "ERROR: No matching distribution found for pip\n"
+    ended = subprocess.CompletedProcess([], 1, "", f"{retries}{error}")
+    monkeypatch.setattr(wheelhouse.subprocess, "run", lambda *given, **options: ended)
+    with pytest.raises(VtaxError) as raised:
+        wheelhouse.download(tmp_path / "vtax.whl", "3.11", tmp_path)
+    said = "the wheels for Python 3.11 cannot be downloaded: No matching distribution found for pip"
+    assert raised.value.what == said
 
 
 def test_the_same_files_make_the_same_pack(tmp_path):

@@ -15,6 +15,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
+from vtax.foreign_text import one_line
 
 PYTHONS = ("3.11", "3.12", "3.13")
 """Pythons of hosts; of the classifiers of pyproject.toml."""
@@ -93,6 +94,12 @@ def _pip(arguments: Sequence[str], python: str) -> None:
     if "No module named pip" in process.stderr:
         raise BadInput("pip is not installed beside vtax", hint=f"{sys.executable} -m ensurepip")
     if process.returncode != 0:
-        reason = process.stderr.strip()[-_SHOWN:]
-        hint = "look at pip's configuration (pip config list), or omit this Python with --python"
+        reason = one_line(_error_of_pip(process.stderr), _SHOWN)
+        hint = "see pip's configuration (pip config list), or vtax pack --python without this one"
         raise VtaxError(f"the wheels for Python {python} cannot be downloaded: {reason}", hint=hint)
+
+
+def _error_of_pip(stderr: str) -> str:
+    """Return the errors that pip printed, without its retries; the end of its output where it names none."""
+    errors = [line[7:] for line in stderr.splitlines() if line.startswith("ERROR: ")]
+    return "; ".join(errors) or stderr.strip()[-_SHOWN:]
