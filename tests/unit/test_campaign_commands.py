@@ -283,3 +283,14 @@ def test_a_terminal_shows_a_line_a_host_and_counts_those_without_room(
     assert lines[1].startswith("h00  running      session 1  block 1/3")
     assert lines[-1] == "(3 hosts more)"
     assert max(map(len, lines)) < 60
+
+
+def test_a_host_that_is_prepared_for_minutes_says_so(fleet, commanded):
+    campaign, _ = commanded
+    controls = controller_of(campaign, fleet)
+    assert "being prepared" not in "".join(
+        HostLines(controls)._format_lines([*controls.hosts.values()])
+    )
+    controls._asked["h01"] = fleet.now
+    _, line, *_ = HostLines(controls)._format_lines([*controls.hosts.values()])
+    assert line == "h01  being prepared"

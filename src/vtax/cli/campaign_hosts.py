@@ -77,9 +77,10 @@ class HostLines:
             block = f"block {'/'.join(places)}" if places else ""
             time_left = self._time_left(host)
         problem = str(host.reason) or failure
+        is_prepared = host.state == "new" and host.name in self._controls.asked
         return (
             one_line(host.name, 40),
-            translate(host.state),
+            translate("being prepared") if is_prepared else translate(host.state),
             number,
             block,
             time_left,
