@@ -131,9 +131,9 @@ def test_what_was_carried_out_is_written_down_once_and_in_order(campaign):
     assert "plans no change" in str(vtax("change", root, "--now", fails=True).exception)
     vtax("change", root, "--what", "kernel", "--hosts", ",".join(FIRST))
     assert "have not changed yet" in str(vtax("change", root, "--rest", fails=True).exception)
-    vtax("change", root, "--now")
+    assert "the first hosts have changed; sessions" in vtax("change", root, "--now").output
     assert "written down already" in str(vtax("change", root, "--now", fails=True).exception)
-    vtax("change", root, "--rest")
+    assert FIRST[0] not in vtax("change", root, "--rest").output, "these have not changed now"
     change = change_of(Campaign.open(campaign.root))
     assert change is not None
     assert (change.first, change.seed) == (FIRST, None)

@@ -16,6 +16,12 @@ from vtax.units import format_count
 if TYPE_CHECKING:
     from vtax.campaign.controller import Controller
 
+_RECORDED = {
+    False: "the first hosts have changed; sessions that begin from now on are after the change",
+    True: "the other hosts have changed too; sessions that begin from now on do not count",
+}
+"""Text of what --now and --rest write down: whether it is --rest -> text."""
+
 
 @click.command(
     "change", short_help="Choose the hosts that change first, such as to another kernel."
@@ -51,7 +57,7 @@ def command(
     nothing on them. Sessions before --now count as before the change, later ones as after it.
     """
     from vtax.campaign.change import change_of, plan_change, record_change
-    from vtax.campaign.directory import Campaign
+    from vtax.campaign.directory import FILE, Campaign
 
     if sum(map(bool, (what, is_done, is_rest))) > 1:
         raise BadInput(
@@ -69,9 +75,10 @@ def command(
                 f"hosts that change first, {how_chosen}: {len(change.first)}; once they have: vtax campaign change --now"
             )
         elif is_done or is_rest:
-            change = record_change(
-                campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest
-            )
+            moment = datetime.now().astimezone().replace(microsecond=0)
+            record_change(campaign, moment, rest=is_rest)
+            say(f"{FILE}: {_RECORDED[is_rest]}")
+            return
         else:
             planned_change = change_of(campaign)
             if planned_change is None:
