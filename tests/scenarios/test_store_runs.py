@@ -467,3 +467,11 @@ def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
         if each.note.code == "session-added"
     )
     assert (added.data["session"], added.data["count"]) == (2, 1)
+
+
+def test_sessions_after_a_planned_change_are_no_look_at_those_before(store):
+    measured = measure(store, ("a", "b"), sessions=2, blocks=2)
+    merged(store, {host: runs[:1] for host, runs in measured.items()})
+    name = merged(store, measured, change={"what": "kernel", "first": ["a"], "at": 1.0})
+    codes = {each.note.code for each in load(store.engine, store.open_run(name)).warnings}
+    assert "session-added" not in codes
