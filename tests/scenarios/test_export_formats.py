@@ -8,9 +8,12 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tomllib
+import zipfile
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from a_run import PLATFORMS, a_run, begin, cells, fill
@@ -20,10 +23,13 @@ from pyarrow import parquet
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
+from vtax.report.analysis import analyse
+from vtax.report.exports import bmf
 from vtax.report.exports.benchfmt import COMPARE, base_unit
 from vtax.report.measurements import COLUMNS, SQL_COLUMNS
 from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import Store
+from vtax.study.load import validate
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -52,7 +58,7 @@ def export(place: Path, run: str, kind: str, *more: str) -> str:
     """The file of a run in a format."""
     file = place / f"{run}.{kind}"
     output_of("export", run, "--format", kind, "-o", str(file), *more)
-    return file.read_text()
+    return file.read_text() if kind != "ro-crate" else str(file)
 
 
 def refused(*arguments: str) -> str:
@@ -134,6 +140,100 @@ def test_a_base_unit_has_no_prefix_and_no_space(unit, base, factor):
     assert base_unit(unit) == (base, factor)
 
 
+def test_bencher_gets_means_and_ratios_with_their_intervals(place):
+    found = json.loads(export(place, "tour-1", "bmf"))
+    with Store.existing(f"sqlite:///{place / 'store.sqlite'}") as store:
+        analysis = analyse(store, "tour-1")
+    section = next(s for s in analysis.sections if s.metric.name == "throughput")
+    point = next(p for p in section.points if p.levels["direction"] == "send")
+    row = next(r for r in point.rows if r.platform.name == "docker")
+    assert found["docker/iperf3/direction=send"] == {
+        "throughput (Mbit/s)": {
+            "value": row.summary.mean,
+            "lower_value": row.summary.low,
+            "upper_value": row.summary.high,
+        },
+        "throughput (ratio)": {
+            "value": row.ratio.estimate,
+            "lower_value": row.ratio.low,
+            "upper_value": row.ratio.high,
+        },
+    }
+    assert set(found["native/iperf3/direction=send"]) == {"throughput (Mbit/s)"}
+
+
+def test_a_measure_of_bencher_keeps_its_unit_within_64_characters():
+    assert bmf.measure("m" * 80, "u" * 80) == "m" * 41 + f" ({'u' * 20})"
+
+
+def graph(file: str) -> dict[str, Any]:
+    """The entities of an archive by their id."""
+    with zipfile.ZipFile(file) as archive:
+        value = json.loads(archive.read("ro-crate-metadata.json"))
+        entities = {entity["@id"]: entity for entity in value["@graph"]}
+        assert len(entities) == len(value["@graph"])
+        parts = {each["@id"] for each in entities["./"]["hasPart"]}
+        assert parts == set(archive.namelist()) - {"ro-crate-metadata.json"}
+        assert all(
+            entities[part]["contentSize"] == str(archive.getinfo(part).file_size) for part in parts
+        )
+    return entities
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if set(value) == {"@id"}:
+            yield value["@id"]
+        for each in value.values():
+            yield from references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from references(each)
+
+
+def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place, set_locale):
+    set_locale("pt_BR")
+    terms = "https://creativecommons.org/licenses/by/4.0/"
+    file = export(place, "odd-1", "ro-crate", "--license", terms)
+    entities = graph(file)
+    assert set(references(list(entities.values()))) - set(entities) == {
+        "https://w3id.org/ro/crate/1.1"
+    }
+    assert (entities["./"]["license"], entities["./"]["name"]) == (
+        {"@id": terms},
+        f"{SCRIPT} (odd-1)",
+    )
+    with zipfile.ZipFile(file) as archive:
+        page = archive.read("report.html").decode()
+        assert '<html lang="pt-BR"' in page
+        assert SCRIPT not in page
+        assert json.loads(archive.read("host.json"))["sessions"][0]["host"]["cpu"] == "Some CPU"
+        assert (
+            validate(tomllib.loads(archive.read("study.toml").decode()), "study.toml").name
+            == "tour"
+        )
+        (place / "from-archive.vtax.gz").write_bytes(archive.read("run.vtax.gz"))
+    assert (
+        json.loads(output_of("import", "--json", str(place / "from-archive.vtax.gz")))["name"]
+        == "odd-1"
+    )
+
+
+def test_an_archive_says_what_each_column_is(place):
+    file = export(place, "tour-1", "ro-crate")
+    with zipfile.ZipFile(file) as archive:
+        columns = next(csv.reader(StringIO(archive.read("measurements.csv").decode())))
+        rows = list(csv.DictReader(StringIO(archive.read("columns.csv").decode())))
+    assert [row["column"] for row in rows] == columns
+    assert all(row["kind"] and row["meaning"] for row in rows)
+    entities = graph(file)
+    variables = [entities[each["@id"]] for each in entities["./"]["variableMeasured"]]
+    assert [(each["name"], each["description"]) for each in variables] == [
+        (r["column"], r["meaning"]) for r in rows
+    ]
+    assert next(each for each in variables if each["name"] == "inside_s")["unitText"] == "s"
+
+
 def test_columns_of_parquet_hold_their_meaning(place):
     output_of("export", "tour-1", "--format", "parquet", "-o", str(place / "tour.parquet"))
     schema = parquet.read_schema(place / "tour.parquet")
@@ -149,7 +249,7 @@ def test_columns_of_parquet_hold_their_meaning(place):
         }
 
 
-@pytest.mark.parametrize("kind", ["bundle", "benchfmt"])
+@pytest.mark.parametrize("kind", ["bundle", "benchfmt", "bmf"])
 def test_json_names_the_file_with_its_hash(place, kind):
     found = json.loads(output_of("export", "tour-1", "--format", kind, "--json"))
     assert found["format"] == kind
@@ -160,9 +260,11 @@ def test_json_names_the_file_with_its_hash(place, kind):
 def test_names_of_any_form_are_text(place):
     lines = export(place, "odd-1", "benchfmt").splitlines()
     assert "Benchmark<script>alert(1)<_script>/size=a_b_c_-4-1 1 1.5 time_it-CPU_s/GB" in lines
+    found = json.loads(export(place, "odd-1", "bmf"))
+    assert found[f"native/{SCRIPT}/size=a/b c\n-4"]["time it (CPU s/GB)"]["value"] == 2.0
 
 
-@pytest.mark.parametrize("kind", ["benchfmt", "openmetrics"])
+@pytest.mark.parametrize("kind", ["benchfmt", "bmf", "github", "openmetrics", "ro-crate"])
 def test_a_run_without_a_value_is_refused(place, kind):
     found = refused("empty-1", "--format", kind)
     assert "empty-1 has no measured trial that went well" in found
@@ -171,17 +273,35 @@ def test_a_run_without_a_value_is_refused(place, kind):
 
 def test_options_of_other_formats_are_refused(place, golden):
     assert "'bundle', 'csv', 'parquet'" in refused("tour-1", "--format", "xml")
-    golden(refused("tour-1", "--format", "openmetrics", "--anonymize"))
+    golden(
+        "\n".join(
+            (
+                refused("tour-1", "--format", "bmf", "--anonymize"),
+                refused("tour-1", "--license", "https://example.org/"),
+                refused("tour-1", "--format", "ro-crate", "--license", "CC0"),
+            )
+        )
+    )
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize("kind", ["csv", "json", "benchfmt", "openmetrics", "markdown"])
+@pytest.mark.parametrize("kind", ["csv", "json", "benchfmt", "github", "openmetrics", "markdown"])
 def test_a_dash_is_standard_output(kind):
     """And nothing but the file: no path, and no file of the name `-`."""
     text = output_of("export", "tour-1", "--format", kind, "-o", "-")
     output_of("export", "tour-1", "--format", kind, "-o", "same")
     assert text == Path("same").read_text()
     assert not Path("-").exists()
+
+
+def test_github_has_a_percentage_of_the_baseline_for_every_comparison(place):
+    found = json.loads(export(place, "tour-1", "github"))
+    names = [each["name"] for each in found]
+    assert len(set(names)) == len(names) > 0
+    assert {each["unit"] for each in found} == {"% of native"}
+    slow = [each["value"] for each in found if each["name"].startswith("qemu-tcg/")]
+    assert slow
+    assert all(0 < value < 100 for value in slow)
 
 
 def test_openmetrics_holds_means_and_ratios_with_their_bounds(place):

@@ -221,6 +221,7 @@ EVERY_VIEW = (
     ["compare", "lxc", "native", "--json"], ["history", "ufla2010", "--value", "mean"],
     ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"],
     ["export", "-o", "again.gz"], ["export", "--format", "benchfmt", "-o", "a.txt"], ["note"],
+    ["export", "--format", "bmf", "-o", "a.json"], ["export", "--format", "ro-crate", "-o", "a.zip"],
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ RUNS = 6
 MOST_MEMORY = 340 << 20
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle", "benchfmt")
+DOWNLOADS = ("csv", "parquet", "json", "markdown", "latex", "bundle", "benchfmt", "bmf", "ro-crate")
 
 
 @pytest.fixture(scope="module")

@@ -109,6 +109,7 @@ LIBRARY: Mapping[str, str] = {
     "platforms/libvirt.py:ElementTree": _OF_TOOLS,
     "platforms/qemu/process.py:json.loads": _OF_TOOLS,
     "platforms/user_network.py:json.loads": _OF_TOOLS,
+    "report/exports/ro_crate.py:TemporaryDirectory": _OWN_FILES,
     "report/renderers/junit.py:ElementTree": "a document that vtax writes",
     "report/replacing.py:TemporaryDirectory": _OWN_FILES,
     "store/database.py:json.loads": _OWN_JSON,

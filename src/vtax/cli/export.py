@@ -33,7 +33,10 @@ SUFFIXES = {
     "latex": ".tex",
     "latex-document": "-document.tex",
     "benchfmt": ".bench.txt",
+    "bmf": ".bmf.json",
+    "github": ".github.json",
     "openmetrics": ".om.txt",
+    "ro-crate": ".crate.zip",
 }
 """Format -> how its file ends."""
 _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-document")
@@ -49,7 +52,8 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-documen
     show_default=True,
     help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, "
     "latex-document: tables and texts of the report. latex: its table of comparisons alone, for a paper. benchfmt: "
-    "Go's benchmark format, for benchstat. openmetrics: for Prometheus.",
+    "Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: JSON for github-action-benchmark. "
+    "openmetrics: for Prometheus. ro-crate: an archive for a repository.",
 )
 @click.option(
     "--output",
@@ -61,6 +65,13 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-documen
     "--anonymize",
     is_flag=True,
     help="Replace host names, addresses, serial numbers, machine ids, user names and paths of home (bundle only).",
+)
+@click.option(
+    "--license",
+    "license_url",
+    metavar="URL",
+    default="",
+    help="Name the license of the data (ro-crate).",
 )
 @click.option(
     "--map",
@@ -76,6 +87,7 @@ def command(
     kind: str,
     output: Path | None,
     anonymize: bool,
+    license_url: str,
     mapped: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -87,19 +99,19 @@ def command(
 
     \b
       vtax export --format csv -o - | head
-      vtax export tour-1 --format openmetrics -o tour-1.prom
+      vtax export tour-1 --format github -o bench.json
     """
     from vtax.cli.claims import mapping_of
     from vtax.report.views.base import Options
 
-    _check_options(kind, anonymize=anonymize, is_mapped=bool(mapped))
+    _check_options(kind, anonymize=anonymize, license_url=license_url, is_mapped=bool(mapped))
     if as_json and output == STANDARD_OUTPUT:
         raise BadInput("--json and -o - both write to standard output", hint="use one of them")
     bundle: Exported | None = None
     if kind in _REPORT_FORMATS:
         path = write_documents(names, kind, output, Options("report", mapping_of(mapped)))
     else:
-        path, bundle = _write_whole(names, kind, output, anonymize=anonymize)
+        path, bundle = _write_whole(names, kind, output, license_url, anonymize=anonymize)
     if as_json:
         print_json(_facts(names, kind, path, bundle, anonymize=anonymize))
         return
@@ -109,7 +121,7 @@ def command(
 
 
 def _write_whole(
-    names: Sequence[str], kind: str, output: Path | None, *, anonymize: bool
+    names: Sequence[str], kind: str, output: Path | None, license_url: str, *, anonymize: bool
 ) -> tuple[Path, Exported | None]:
     """Write a whole run; its path, and of a bundle what it holds. Raises BadInput for several runs."""
     from vtax.store.store import LAST
@@ -124,7 +136,7 @@ def _write_whole(
         if kind == "bundle":
             bundle = _write_bundle(store, run, new, anonymize=anonymize)
         else:
-            _write_other(kind, store, run, new)
+            _write_other(kind, store, run, new, license_url)
     if is_there:
         notify(f"{path} was there and is replaced")
     return path, bundle
@@ -171,7 +183,7 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, option
     return path
 
 
-def _check_options(kind: str, *, anonymize: bool, is_mapped: bool) -> None:
+def _check_options(kind: str, *, anonymize: bool, license_url: str, is_mapped: bool) -> None:
     """Raise BadInput for an option that the format does not have."""
     if is_mapped and kind not in ("markdown", "latex-document"):
         raise BadInput(
@@ -182,6 +194,15 @@ def _check_options(kind: str, *, anonymize: bool, is_mapped: bool) -> None:
         raise BadInput(
             f"--anonymize is for bundles, not for {kind}",
             hint="import the anonymized bundle into another store (VTAX_STORE), and export its run from there",
+        )
+    if license_url and kind != "ro-crate":
+        raise BadInput(
+            f"--license is for ro-crate, not for {kind}", hint="omit it, or use --format ro-crate"
+        )
+    if license_url and not license_url.startswith(("https://", "http://")):
+        raise BadInput(
+            f"--license {license_url!r} is no URL",
+            hint="for example https://creativecommons.org/licenses/by/4.0/",
         )
 
 
@@ -201,12 +222,25 @@ def _write_bundle(store: Store, run: RunHandle, path: Path, *, anonymize: bool) 
     )
 
 
-def _write_other(kind: str, store: Store, run: RunHandle, path: Path) -> None:
+def _write_other(kind: str, store: Store, run: RunHandle, path: Path, license_url: str) -> None:
     from vtax.report.analysis.source import source_of
-    from vtax.report.exports import benchfmt, openmetrics
+    from vtax.report.exports import benchfmt, bmf, github, openmetrics
 
+    if kind == "ro-crate":
+        from vtax.cli.row_progress import row_progress
+        from vtax.report.exports import ro_crate
+        from vtax.report.renderers.language import of_reader
+
+        watch = row_progress(f"exporting {run.name}")
+        ro_crate.write(
+            store, run.name, path, language=of_reader(), license_url=license_url, watch=watch
+        )
+        if not license_url:
+            notify("the archive names no license; repositories ask for one: --license URL")
+        return
     source = source_of(store, run.name)
-    text = benchfmt.text(source) if kind == "benchfmt" else openmetrics.text(source.analysis)
+    formats = {"bmf": bmf.text, "github": github.text, "openmetrics": openmetrics.text}
+    text = benchfmt.text(source) if kind == "benchfmt" else formats[kind](source.analysis)
     path.write_text(text, encoding="utf-8")
 
 

@@ -30,6 +30,8 @@ DOWNLOADS = {
     "latex": ".tex",
     "bundle": ".vtax.gz",
     "benchfmt": ".bench.txt",
+    "bmf": ".bmf.json",
+    "ro-crate": ".crate.zip",
 }
 """Format of a download -> how its file ends, as of `vtax export`."""
 _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
@@ -224,15 +226,19 @@ def _draw_html(document: doc.Document, task: Task, *, with_lead: bool = False) -
 
 def _download(store: Store, task: Task, path: Path) -> None:
     from vtax.report.analysis.source import source_of
-    from vtax.report.exports import benchfmt
+    from vtax.report.exports import benchfmt, bmf, ro_crate
     from vtax.report.files import write
     from vtax.report.renderers.language import language
     from vtax.store.exporting import export_run
 
-    name = task.names[0]
+    name, words = task.names[0], language(task.language)
     if task.kind == "bundle":
         export_run(store.engine, store.open_run(name), path)
     elif task.kind == "benchfmt":
         path.write_text(benchfmt.text(source_of(store, name)), encoding="utf-8")
+    elif task.kind == "bmf":
+        path.write_text(bmf.text(source_of(store, name).analysis), encoding="utf-8")
+    elif task.kind == "ro-crate":
+        ro_crate.write(store, name, path, language=words)
     else:
-        write(store, name, task.kind, path, language=language(task.language))
+        write(store, name, task.kind, path, language=words)

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -223,11 +223,16 @@ SQL_COLUMNS = (
 """The columns of the SQL view `measurements`."""
 
 
+def column(name: str) -> Field:
+    """Return the column of that name in CSV and Parquet. Raises KeyError."""
+    known = {field.name: field for field in COLUMNS}
+    return replace(FACTOR, name=name) if name.startswith("factor_") else known[name]
+
+
 def meaning(name: str) -> dict[str, str]:
     """Return kind, unit and meaning of a column of CSV and Parquet. Raises KeyError."""
-    fields = {field.name: field for field in COLUMNS}
-    field = FACTOR if name.startswith("factor_") else fields[name]
-    return {"kind": field.kind, "unit": field.unit, "meaning": field.meaning}
+    known = column(name)
+    return {"kind": known.kind, "unit": known.unit, "meaning": known.meaning}
 
 
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""A run in formats of others: Go's benchmark format, and OpenMetrics."""
+"""A run in formats of others: Go's benchmark format, Bencher's JSON, and RO-Crate for repositories."""
 
 from __future__ import annotations
 
