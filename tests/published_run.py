@@ -256,8 +256,8 @@ def solve(sums: Sequence[Sum]) -> Parts | None:
 def _sums(form: Form, claim: JudgedClaim, word: Word) -> list[Sum]:
     """Return what must be so for a finding to be true, or its reverse."""
     found: list[Sum] = []
-    pairs = {(compared.of, compared.to, compared.point) for compared in claim.compared}
-    for compared in claim.compared:
+    pairs = {(compared.of, compared.to, compared.point) for compared in claim.comparisons}
+    for compared in claim.comparisons:
         is_both_ways = (compared.to, compared.of, compared.point) in pairs
         if is_both_ways and word == "contradicted":
             pairs.remove((compared.of, compared.to, compared.point))  # one of two is the smaller
@@ -348,7 +348,7 @@ def _minus(parts: Parts) -> Parts:
 
 def _spread_noise(form: Form, claim: JudgedClaim, word: Word, noise: dict[Place, float]) -> None:
     """Make one side of each spread over blocks louder than the other."""
-    for compared in claim.compared:
+    for compared in claim.comparisons:
         if compared.check.over == "blocks":
             bound = compared.low or 1 / compared.high
             sides = form.side(compared, compared.of), form.side(compared, compared.to)

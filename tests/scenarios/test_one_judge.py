@@ -96,17 +96,18 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
         run = analyse(store)
         shown, compared = words_of_show(run), {}
         gate = {
-            (e.pair.section.name, e.pair.treatment.cell.key): e for e in check(store, run).compared
+            (e.pair.section.name, e.pair.treatment.cell.key): e
+            for e in check(store, run).comparisons
         }
         platforms = [p.name for p in run.platforms if p.available and not p.is_baseline]
         for platform in platforms:
-            for each in contrast(store, platform, run.baseline, run=run).compared:
+            for each in contrast(store, platform, run.baseline, run=run).pairs:
                 word = (each.verdict.kind, each.verdict.family) if each.verdict else None
                 compared[each.section.name, each.treatment.cell.key] = word
         label = gate[
             next(key for key in gate if gate[key].pair.treatment.platform.name == platforms[0])
         ].pair.section
-        for one in check(store, run, treatment=platforms[0], label=label.label).compared:
+        for one in check(store, run, treatment=platforms[0], label=label.label).comparisons:
             other = gate[one.pair.section.name, one.pair.treatment.cell.key]
             assert (one.outcome, one.family, one.p_beyond) == (
                 other.outcome,
@@ -135,9 +136,7 @@ def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(ex
         together = contrast(store, treatment, baseline, run=run)
         sizes = set()
         for label in {section.label for section in run.primary}:
-            alone = contrast(store, treatment, baseline, label=label, run=run).compared
-            assert list(alone) == [
-                each for each in together.compared if each.section.label == label
-            ]
+            alone = contrast(store, treatment, baseline, label=label, run=run).pairs
+            assert list(alone) == [each for each in together.pairs if each.section.label == label]
             sizes |= {each.verdict.family for each in alone if each.verdict}
-        assert max(sizes) < len(together.compared)
+        assert max(sizes) < len(together.pairs)

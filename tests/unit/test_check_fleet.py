@@ -72,10 +72,10 @@ def gate(store: Store, asked: FleetConditions, without: str = "", **record: obje
 )
 def test_a_change_is_judged_against_before_over_hosts(store, margin, outcome, status):
     found = gate(store, FleetConditions({"speed": margin}), change=DECLARED)
-    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.compared}
+    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.comparisons}
     assert outcomes == {"native": "passed", "docker": outcome}
     assert found.exit_status == status
-    docker = next(each for each in found.compared if each.outcome == outcome or margin == 0.10)
+    docker = next(each for each in found.comparisons if each.outcome == outcome or margin == 0.10)
     assert docker.ratio.n_hosts == len(HOSTS)
 
 
@@ -125,7 +125,7 @@ def test_a_change_that_costs_cpu_says_so_and_fails_for_that(tmp_path):
         said,
     )
     found = check_fleet(source.analysis, fleet, FleetConditions({"cost": 0.02}))
-    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.compared}
+    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.comparisons}
     assert outcomes == {"native": "passed", "docker": "costs-more"}
     assert dict(found.margins) == {"cost": 0.02}
 
@@ -141,7 +141,7 @@ def test_a_host_that_is_lost_after_the_change_is_not_tested(store):
 def test_without_a_change_the_baseline_is_what_platforms_are_compared_with(store):
     found = gate(store, SPEED)
     assert found.baseline == "native"
-    assert [each.pair.treatment.platform.name for each in found.compared] == ["docker"]
+    assert [each.pair.treatment.platform.name for each in found.comparisons] == ["docker"]
 
 
 def test_a_host_that_lies_apart_fails_the_gate_and_is_named(store):

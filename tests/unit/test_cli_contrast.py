@@ -50,9 +50,7 @@ def store(module_store: Store) -> Store:
 
 
 def ratios(found: Contrasts) -> dict[str, float]:
-    return {
-        f"{c.section.name} {c.name}".strip(): c.ratio.estimate for c in found.compared if c.ratio
-    }
+    return {f"{c.section.name} {c.name}".strip(): c.ratio.estimate for c in found.pairs if c.ratio}
 
 
 def test_platforms_of_one_run_are_paired_by_block(store):
@@ -60,7 +58,7 @@ def test_platforms_of_one_run_are_paired_by_block(store):
     assert found.is_paired
     assert found.families == (1, 2)
     assert ratios(found)["sysbench-cpu events"] == pytest.approx(0.135 / 0.998, rel=0.02)
-    for each in found.compared:
+    for each in found.pairs:
         assert each.verdict.kind == "slower"
         assert each.ratio.half_width < 0.02  # the noise that blocks share is 2 %, and cancels
 
@@ -73,7 +71,7 @@ def test_levels_of_a_factor_are_compared_on_one_platform(store):
 
 def test_a_level_named_on_one_side_holds_on_both(store):
     found = contrast(store, "tour-1:lxc@direction=send", "tour-1:docker")
-    (each,) = found.compared
+    (each,) = found.pairs
     assert (each.treatment.cell.key, each.baseline.cell.key) == ("s-lxc", "s-docker")
 
 
@@ -90,7 +88,7 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store):
         "design: margin 0.02 against 0.05",
     ):
         assert expected in text
-    for each in found.compared:
+    for each in found.pairs:
         assert each.ratio.half_width > 0.01
 
 
@@ -115,7 +113,7 @@ def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(
                     values = {"events": level * math.exp(noise)}
                     run.add_trial(trial(cell, block=block, position=block, values=values))
             sides = f"fixed{study}-1:native", f"looked{study}-1:native"
-            forth, back = (contrast(opened, *pair).compared[0] for pair in (sides, sides[::-1]))
+            forth, back = (contrast(opened, *pair).pairs[0] for pair in (sides, sides[::-1]))
             assert forth.ratio.estimate * back.ratio.estimate == pytest.approx(1)
             assert (forth.ratio.low, forth.ratio.high) == pytest.approx(
                 (1 / back.ratio.high, 1 / back.ratio.low)
@@ -141,9 +139,9 @@ def test_a_side_against_the_baseline_carries_the_family_of_the_table(store):
         for row in point.rows
     }
     assert found.is_of_table
-    for each in found.compared:
+    for each in found.pairs:
         assert (each.verdict, each.verdict.family) == rows[each.treatment.cell.key]
-        assert each.verdict.family > len(found.compared)
+        assert each.verdict.family > len(found.pairs)
     shown = drawn(document_of(found))
     assert "verdicts are those of the table of tour-1" in " ".join(shown.split())
     assert "chosen before" not in " ".join(shown.split())
@@ -191,7 +189,7 @@ def _failing(store: Store, name: str) -> RunHandle:
 def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         _with_failures(_failing(opened, "lost-1"), 0, 100.0, 1)
-        found = contrast(opened, "lost-1:docker", "lost-1:native").compared[0]
+        found = contrast(opened, "lost-1:docker", "lost-1:native").pairs[0]
         run = analyse(opened, "lost-1")
         (shown,) = (row for row in run.primary[0].points[0].rows if row.platform.name == "docker")
         assert found.ratio is not None
@@ -201,9 +199,9 @@ def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path):
         assert found.verdict.kind == "undecided"
         codes = {note.code for note in found.warnings if isinstance(note, Note)}
         assert codes == {"failures-differ", "withheld-failures"}
-        (checked,) = check(opened, run, treatment="docker", baseline="native").compared
+        (checked,) = check(opened, run, treatment="docker", baseline="native").comparisons
         assert checked.outcome == "undecided"
-        back = contrast(opened, "lost-1:native", "lost-1:docker").compared[0]
+        back = contrast(opened, "lost-1:native", "lost-1:docker").pairs[0]
         assert back.verdict.kind == "undecided"
 
 
@@ -227,8 +225,8 @@ def test_contrast_check_and_show_withhold_for_coarse_figures_alike(tmp_path):
         _in_steps(_failing(opened, "coarse-1"), range(6))
         run = analyse(opened, "coarse-1")
         (shown,) = (row for row in run.primary[0].points[0].rows if row.platform.name == "docker")
-        found = contrast(opened, "coarse-1:docker", "coarse-1:native").compared[0]
-        (checked,) = check(opened, run, treatment="docker", baseline="native").compared
+        found = contrast(opened, "coarse-1:docker", "coarse-1:native").pairs[0]
+        (checked,) = check(opened, run, treatment="docker", baseline="native").comparisons
         assert shown.verdict.kind == found.verdict.kind == checked.outcome == "undecided"
         assert "withheld-resolution" in {note.code for note in found.warnings}
         assert "withheld-resolution" in {note.code for note in checked.reasons}
@@ -242,7 +240,7 @@ def test_a_contrast_across_runs_withholds_for_coarse_figures(tmp_path):
                 if session:
                     run.begin_session(f"{session:032}", run.host, 30.0 + session)
                 _in_steps(run, range(2 * session, 2 * session + 2))
-        found = contrast(opened, "new-1:docker", "old-1:native").compared[0]
+        found = contrast(opened, "new-1:docker", "old-1:native").pairs[0]
         assert (found.verdict.kind, found.ratio.low) == ("undecided", pytest.approx(0.8))
         assert "withheld-resolution" in {note.code for note in found.warnings}
 
@@ -256,12 +254,12 @@ def test_a_contrast_across_runs_withholds_for_failed_trials(tmp_path):
                 if session:
                     run.begin_session(f"{session:032}", run.host, 30.0 + session)
                 _with_failures(run, 6 * session, 100.0, session)
-        found = contrast(opened, "new-1:docker", "old-1:native").compared[0]
+        found = contrast(opened, "new-1:docker", "old-1:native").pairs[0]
         assert found.ratio.low > 1.05
         assert found.verdict.kind == "undecided"
         codes = {note.code for note in found.warnings if isinstance(note, Note)}
         assert {"failures-differ", "withheld-failures"} <= codes
-        slower = contrast(opened, "new-1:native", "old-1:docker").compared[0]
+        slower = contrast(opened, "new-1:native", "old-1:docker").pairs[0]
         assert (
             slower.verdict.kind == "undecided"
         )  # docker, that lost its slow trials, is not called faster either
@@ -275,7 +273,7 @@ def test_the_last_run_is_meant_where_none_is_named(store):
 def test_platform_names_may_hold_colons_and_at_signs(store):
     side = side_of(store, "odd-1:ssh:me@there")
     assert (side.analysis.name, side.platform, side.levels) == ("odd-1", "ssh:me@there", {})
-    assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").compared[0].reason == ""
+    assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").pairs[0].reason == ""
 
 
 @pytest.mark.parametrize("levels", ["send|receive", "send,receive"])
@@ -379,7 +377,7 @@ def test_bad_input_has_an_answer_or_a_reason(tmp_path, values, reason, other):
                     run.add_trial(trial(cell, block=block, position=position, **given))
                     position += 1
         found = contrast(opened, "bad-1:docker", other, label="sysbench-cpu")
-        (each,) = found.compared
+        (each,) = found.pairs
         if reason:
             assert reason in each.reason
             assert each.ratio is None
@@ -425,7 +423,7 @@ def test_the_table_splits_no_words_and_reads_as_that_of_show(store, width):
             == 3
         )
     assert sum("baseline" in line for line in lines) == 3
-    for each in found.compared:
+    for each in found.pairs:
         share = each.ratio.efficiency(each.section.better)
         assert numbers.relative(share.estimate, share.low, share.high)[1] in text
     assert "needs about" not in text

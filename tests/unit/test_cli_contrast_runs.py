@@ -66,7 +66,7 @@ def _repeat(run: RunHandle) -> None:
 
 def test_every_platform_and_point_that_both_have_is_compared(store):
     found = contrast(store, "tour-2", "tour-1")
-    names = {(c.treatment.platform.name, c.section.label, c.name) for c in found.compared}
+    names = {(c.treatment.platform.name, c.section.label, c.name) for c in found.pairs}
     assert names == {
         (platform, *of)
         for platform in ("native", "docker", "qemu-tcg")
@@ -74,7 +74,7 @@ def test_every_platform_and_point_that_both_have_is_compared(store):
     }
     assert not found.is_paired
     assert found.family == 0
-    for each in found.compared:
+    for each in found.pairs:
         assert each.verdict is None  # of one session a side
         assert getattr(each.reason, "code", "") == "one-session"
         assert each.treatment.platform.name == each.baseline.platform.name
@@ -103,7 +103,7 @@ def test_both_runs_are_in_one_drawing_of_each_metric_and_in_its_file(store, tmp_
 def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store):
     (each,) = (
         c
-        for c in contrast(store, "tour-2", "tour-1").compared
+        for c in contrast(store, "tour-2", "tour-1").pairs
         if (c.treatment.platform.name, c.section.label) == ("docker", "iperf3")
     )
     assert each.treatment.cell.levels == {}
@@ -124,7 +124,7 @@ def test_a_setting_of_the_link_that_one_run_fixes_is_matched_at_its_value(tmp_pa
         _repeat(begin(store, "varied", started_at=1.0, cells=varied))
         _repeat(begin(store, "fixed", started_at=2.0, cells=fixed))
         found = contrast(store, "fixed", "varied")
-    assert {each.treatment.platform.name for each in found.compared} == {
+    assert {each.treatment.platform.name for each in found.pairs} == {
         cell.platform for cell in fixed
     }
     assert found.unmatched.baseline == found.unmatched.treatment == ()

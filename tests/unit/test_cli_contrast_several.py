@@ -81,7 +81,7 @@ def store(module_store: Store) -> Store:
 def test_the_run_is_the_unit_of_several_runs_a_side(store):
     found = contrast(store, "b-1,b-2,b-3", "a-1,a-2,a-3")
     assert found.family == 3
-    (native,) = (each for each in found.compared if each.treatment.platform.name == "native")
+    (native,) = (each for each in found.pairs if each.treatment.platform.name == "native")
     means = [[np.mean(LOGS[f"{side}-{n}"]["native"]) for n in (1, 2, 3)] for side in "ba"]
     expected = stats.ttest_ind(*means, equal_var=False)
     interval = expected.confidence_interval(0.95)
@@ -91,7 +91,7 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store):
     )
     assert native.ratio.p_value == pytest.approx(expected.pvalue)
     assert native.treatment.summary.n == 3
-    (emulated,) = (each for each in found.compared if each.treatment.platform.name == "qemu-tcg")
+    (emulated,) = (each for each in found.pairs if each.treatment.platform.name == "qemu-tcg")
     assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
     words = " ".join(output_of("compare", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
     assert "two samples of sessions" in words
@@ -172,7 +172,7 @@ def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store):
             _fill(run, 0.01 * number)
             run.finish("finished", "all blocks", 1_700_000_300.0)
     found = contrast(store, "c-1,c-2", "d-1,d-2")
-    verdicts = {each.treatment.platform.name: each.verdict for each in found.compared}
+    verdicts = {each.treatment.platform.name: each.verdict for each in found.pairs}
     assert verdicts["docker"] is None
     assert verdicts["native"].family == found.family == 1
     made = document_of(found)
@@ -184,7 +184,7 @@ def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store):
 
 
 def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store):
-    found = {each.treatment.platform.name: each for each in contrast(store, "b-1", "a-1").compared}
+    found = {each.treatment.platform.name: each for each in contrast(store, "b-1", "a-1").pairs}
     assert all(each.verdict is None for each in found.values())
     assert found["native"].relative is None  # it is the baseline
     docker = found["docker"]
@@ -223,10 +223,10 @@ def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store):
 
 def test_sessions_of_one_run_a_side_are_units_too(store):
     found = contrast(store, "two-1", "two-2")
-    assert all(each.ratio is not None and each.ratio.n_sessions == 2 for each in found.compared)
-    assert all(each.verdict is not None for each in found.compared)
-    assert all("measured once" not in " ".join(each.warnings) for each in found.compared)
-    (within,) = contrast(store, "two-1:docker", "two-1:qemu-tcg").compared
+    assert all(each.ratio is not None and each.ratio.n_sessions == 2 for each in found.pairs)
+    assert all(each.verdict is not None for each in found.pairs)
+    assert all("measured once" not in " ".join(each.warnings) for each in found.pairs)
+    (within,) = contrast(store, "two-1:docker", "two-1:qemu-tcg").pairs
     assert within.ratio.n_sessions == 2
 
 

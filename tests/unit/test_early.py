@@ -87,7 +87,7 @@ def test_its_verdict_stands_on_three_blocks_in_the_result_and_at_the_gate(stop):
     codes = {note.code for note in row.verdict.warnings}
     outcomes = {
         one.pair.treatment.platform.name: one.outcome
-        for one in check(None, analysis, {"speed": 0.05}).compared
+        for one in check(None, analysis, {"speed": 0.05}).comparisons
     }
     if stop in LEAVING:
         assert (row.ratio.n_blocks, row.verdict.kind, codes) == (3, "slower", set())

@@ -53,13 +53,13 @@ def test_the_table_says_the_margin_that_differs(found):
 
 def test_a_gate_without_a_margin_judges_by_those_of_the_benchmarks(found):
     checked = check(None, found)
-    outcomes = {each.pair.section.label: each.outcome for each in checked.compared}
+    outcomes = {each.pair.section.label: each.outcome for each in checked.comparisons}
     assert outcomes == {"stream": "slower", "disk": "passed"}
-    assert {each.pair.section.label: each.margin for each in checked.compared} == {
+    assert {each.pair.section.label: each.margin for each in checked.comparisons} == {
         "stream": 0.02,
         "disk": 0.1,
     }
     assert checked.margins["speed"] == 0.1
     text = drawn(document_of(checked), 200).replace(SPACE, " ")
     assert "fails above a loss of 2 % to 10 %" in text
-    assert {each.margin for each in check(None, found, {"speed": 0.5}).compared} == {0.5}
+    assert {each.margin for each in check(None, found, {"speed": 0.5}).comparisons} == {0.5}

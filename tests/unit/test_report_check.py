@@ -42,7 +42,7 @@ def run_of(
 
 def outcomes(found: Checks) -> dict[str, set[str]]:
     result: dict[str, set[str]] = {}
-    for each in found.compared:
+    for each in found.comparisons:
         result.setdefault(each.pair.treatment.platform.name, set()).add(each.outcome)
     return result
 
@@ -66,7 +66,7 @@ def test_at_the_margin_it_is_undecided_and_says_why():
     found = check(None, run_of(0.95, noise=0.02), {"speed": 0.05})
     assert outcomes(found)["first"] == {"undecided"}
     assert found.status == "undecided"
-    each = found.compared[0]
+    each = found.comparisons[0]
     assert each.p_beyond is not None
     assert each.p_passed is not None
     assert min(each.p_beyond, each.p_passed) > found.alpha
@@ -77,7 +77,7 @@ def test_at_the_margin_it_is_undecided_and_says_why():
 def test_p_values_are_corrected_for_the_family():
     analysis = run_of(0.93, 0.95, noise=0.012)
     alone = replace(analysis, platforms=analysis.platforms[:2])
-    many, few = (check(None, each, {"speed": 0.05}).compared[0] for each in (analysis, alone))
+    many, few = (check(None, each, {"speed": 0.05}).comparisons[0] for each in (analysis, alone))
     assert (many.ratio.low, many.ratio.high) == (few.ratio.low, few.ratio.high)
     assert (
         many.loss.at_most == few.loss.at_most < few.loss.at_most_family < many.loss.at_most_family
@@ -89,7 +89,7 @@ def test_p_values_are_corrected_for_the_family():
 
 def test_noise_raises_what_is_detectable():
     quiet, noisy = (
-        check(None, run_of(noise=each), {"speed": 0.05}).compared[0].detectable
+        check(None, run_of(noise=each), {"speed": 0.05}).comparisons[0].detectable
         for each in (0.002, 0.05)
     )
     assert quiet is not None
@@ -99,9 +99,9 @@ def test_noise_raises_what_is_detectable():
 
 def test_few_blocks_decide_nothing():
     found = check(None, run_of(0.5, blocks=3), {"speed": 0.05})
-    assert {each.outcome for each in found.compared} == {"undecided"}
-    assert Note("few-blocks", count=3, minimum=5) in found.compared[0].reasons
-    assert found.compared[0].detectable is None
+    assert {each.outcome for each in found.comparisons} == {"undecided"}
+    assert Note("few-blocks", count=3, minimum=5) in found.comparisons[0].reasons
+    assert found.comparisons[0].detectable is None
     one = document_of(check(None, run_of(0.5, blocks=1), {"speed": 0.05}))
     assert "undecided" in drawn(one)
     assert as_json(one)["comparisons"][0]["efficiency"]["high"] is None
@@ -112,7 +112,7 @@ def test_a_treatment_without_values_fails():
         return math.nan if platform == "first" and size == 64 else 100.0 + block + size
 
     found = check(None, measured(value)[1], {"speed": 0.05})
-    lost = [each for each in found.compared if each.outcome == "no-result"]
+    lost = [each for each in found.comparisons if each.outcome == "no-result"]
     assert [each.pair.treatment.cell.key for each in lost] == ["first-64"]
     assert lost[0].reasons == (Note("treatment-without-values"),)
     assert found.status == "failed"
@@ -132,14 +132,14 @@ def test_more_failures_of_the_treatment_are_no_pass():
         None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
     )
     assert outcomes(found)["first"] == {"undecided"}
-    first = [each for each in found.compared if each.pair.treatment.platform.name == "first"]
+    first = [each for each in found.comparisons if each.pair.treatment.platform.name == "first"]
     assert {each.reasons[0].code for each in first} == {"withheld-failures"}
     assert drawn(document_of(found)).count("undecided, more trials failed\n") == len(first)
 
 
 def test_what_a_word_assumes_stands_beside_it():
     found = check(None, run_of(0.975, noise=0.012, blocks=10), {"speed": 0.05})
-    words = {each.outcome for each in found.compared if each.assumptions}
+    words = {each.outcome for each in found.comparisons if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
     assert "verdicts hold unless" in drawn(shown)
@@ -163,7 +163,7 @@ def test_a_wrong_clock_is_no_pass():
         None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
     )
     assert outcomes(found) == {"first": {"undecided"}, "second": {"passed"}}
-    assert Note("withheld-clock-check") in found.compared[0].reasons
+    assert Note("withheld-clock-check") in found.comparisons[0].reasons
     assert "undecided, wrong clock" in drawn(document_of(found))
 
 
@@ -184,7 +184,7 @@ def test_a_time_is_slower_above_one():
     section = replace(analysis.sections[0], metric=metric)
     found = check(None, replace(analysis, sections=(section,)), {"speed": 0.05})
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
-    efficiency = found.compared[0].efficiency
+    efficiency = found.comparisons[0].efficiency
     assert efficiency.estimate == pytest.approx(1 / 1.2, abs=0.02)
     assert efficiency.low < efficiency.estimate < efficiency.high
 

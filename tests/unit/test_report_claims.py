@@ -166,7 +166,7 @@ AT_LIMIT = {
 def test_a_value_is_compared_with_the_rate_limit_of_its_link(limit, expected):
     found = judged(AT_LIMIT, unit="Mbit/s", link={"rate_mbit_s": limit})
     assert found.word == expected
-    (compared,) = found.compared
+    (compared,) = found.comparisons
     blocks = compared.tested.ratio.n_blocks
     assert (compared.tested.ratio.estimate, blocks) == (pytest.approx(3200 / limit, rel=0.2), 10)
 
@@ -236,7 +236,7 @@ def test_a_spread_over_trials_shows_what_a_reused_guest_hides(guests, expected):
     data.run.declared["claim"] = [claim(check=[check])]
     (found,) = claims(analyse_data(data)).claims
     assert found.word == expected
-    (compared,) = found.compared
+    (compared,) = found.comparisons
     assert compared.tested.ratio.estimate == pytest.approx(math.hypot(guests, 0.01) / 0.01, rel=0.5)
 
 
@@ -261,8 +261,10 @@ def test_averages_over_benchmarks_are_geometric():
         "below": 0.6,
     }
     found = judged(check)
-    assert len(found.compared) == 1
-    assert found.compared[0].tested.ratio.estimate == pytest.approx(math.sqrt(0.3 * 0.99), rel=0.05)
+    assert len(found.comparisons) == 1
+    assert found.comparisons[0].tested.ratio.estimate == pytest.approx(
+        math.sqrt(0.3 * 0.99), rel=0.05
+    )
     assert found.word == "reproduced"
 
 
@@ -278,7 +280,7 @@ def test_a_ratio_of_one_point_is_that_of_the_result_table():
         for row in point.rows
         if row.platform.name == "far"
     }
-    for compared in claims(analysis).claims[0].compared:
+    for compared in claims(analysis).claims[0].comparisons:
         expected = rows["small", int(dict(compared.point)["size"])]
         assert expected is not None
         ratio = compared.tested.ratio
@@ -342,7 +344,7 @@ def test_two_platforms_that_become_one_are_not_compared():
 def test_points_without_values_are_left_out_and_noted():
     check = {"kind": "ratio", "of": ["near", "far@size=64"], "above": 0.2, "benchmark": "small"}
     found = judged(check, lacks=("far", 64))
-    assert [compared.of.platform for compared in found.compared] == ["near", "near", "near"]
+    assert [compared.of.platform for compared in found.comparisons] == ["near", "near", "near"]
     assert [note.data for note in found.notes] == [{"platform": "far", "metric": "speed"}]
 
 
@@ -406,14 +408,14 @@ EFFICIENCY = {
 def test_sides_on_two_hosts_of_a_merged_run_are_compared_over_sessions(check, factor, expected):
     found = judged({**EFFICIENCY, **check}, far_on={"b": factor}, **HOSTS)
     assert found.word == expected
-    (compared,) = found.compared
+    (compared,) = found.comparisons
     assert compared.tested.ratio.n_sessions == 3
     assert compared.tested.ratio.estimate == pytest.approx(1 / factor, rel=0.05)
 
 
 def test_a_host_with_one_session_has_a_ratio_and_no_word():
     found = judged({**EFFICIENCY, "above": 1.5}, hosts="ab", blocks=20, far_on={"b": 0.5})
-    assert (found.word, found.compared[0].tested is not None) == ("inconclusive", True)
+    assert (found.word, found.comparisons[0].tested is not None) == ("inconclusive", True)
     assert Note("one-session") in found.judgement.warnings
 
 

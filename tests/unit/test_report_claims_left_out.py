@@ -49,7 +49,7 @@ def test_a_block_that_a_claim_leaves_out_is_said(lacks, check, notes):
         lacks=lacks,
     )
     assert [english(note) for note in found.notes] == notes
-    assert max(compared.left_out for compared in found.compared) == len(notes)
+    assert max(compared.left_out for compared in found.comparisons) == len(notes)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_no_claim_rests_on_trials_that_measured_something_else(code):
     found = judged(check, blocks=12, other=code)
     assert found.word == "inconclusive"
     assert [note.code for note in found.judgement.warnings] == ["other-quantity"]  # type: ignore[attr-defined]
-    assert found.compared[0].reason == found.judgement.warnings[0]
+    assert found.comparisons[0].reason == found.judgement.warnings[0]
     elsewhere = {**check, "where": {"size": 256}}
     assert judged(elsewhere, blocks=12, other=code).word == "reproduced"
     assert (
@@ -102,20 +102,20 @@ def test_in_each_environment_is_judged_on_each_host_by_itself():
         "below": 0.5,
     }
     two: dict[str, Any] = {"hosts": "ababab", "blocks": 30, "far_on": {"b": 2.5}}
-    assert [each.of.text for each in judged(check, **two).compared] == ["far"]
+    assert [each.of.text for each in judged(check, **two).comparisons] == ["far"]
     found = judged({**check, "each_host": True}, **two)
-    assert [each.of.text for each in found.compared] == ["far@host=1", "far@host=2"]
-    assert [each.is_inside for each in found.compared] == [True, False]
-    assert found.compared[1].is_outside
+    assert [each.of.text for each in found.comparisons] == ["far@host=1", "far@host=2"]
+    assert [each.is_inside for each in found.comparisons] == [True, False]
+    assert found.comparisons[1].is_outside
     assert found.word == "contradicted"
-    assert [each.of.text for each in judged({**check, "each_host": True}).compared] == ["far"]
+    assert [each.of.text for each in judged({**check, "each_host": True}).comparisons] == ["far"]
 
 
 def test_a_host_without_a_platform_is_a_part_that_is_missing():
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "each_host": True}
     found = judged(check, hosts="ababab", blocks=30, far_absent_on="b")
     assert [part.data for part in found.missing] == [{"platform": "far", "number": "2"}]
-    assert {each.of.text for each in found.compared} == {"far@host=1"}
+    assert {each.of.text for each in found.comparisons} == {"far@host=1"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_no_claim_and_no_verdict_rests_on_files_that_a_cache_held_on_one_side_al
     assert judged(small, blocks=12).word == "reproduced"
     found = judged(small, blocks=12, other="host-cache")
     assert found.word == "inconclusive"
-    assert found.compared[0].reason == Note("other-quantity")
+    assert found.comparisons[0].reason == Note("other-quantity")
     elsewhere = {**check, "where": {"size": 256}}
     assert judged(elsewhere, blocks=12, other="host-cache").word == "reproduced"
     alone = {"kind": "spread", "over": "points", "of": "far", "benchmark": "small", "above": 0.01}

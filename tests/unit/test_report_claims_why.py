@@ -51,7 +51,7 @@ def test_an_inconclusive_claim_says_what_its_intervals_alone_would():
         is_corrected = (
             judgement is not None and judgement.kind == "inconclusive" and not judgement.warnings
         )
-        if is_corrected and first.compared[0].is_inside:
+        if is_corrected and first.comparisons[0].is_inside:
             why = next(c for c in as_json(VIEW.document(source(run), Options()))["claims"])["why"]
             assert why.startswith(
                 "intervals inside the range at 95\N{NO-BREAK SPACE}%; not after the correction"

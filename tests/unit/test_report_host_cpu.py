@@ -155,7 +155,7 @@ def filtered(store: Store) -> Analysis:
 )
 def test_a_gate_judges_speed_and_cost_unless_told_otherwise(filtered, margins, outcomes, status):
     found = check(None, filtered, margins)
-    assert {each.quantity: each.outcome for each in found.compared} == outcomes
+    assert {each.quantity: each.outcome for each in found.comparisons} == outcomes
     assert (found.status, found.exit_status) == (status, int(status == "failed"))
     assert found.margins == margins
 

@@ -294,7 +294,7 @@ def _against(
         detect=limits.detect,
         strict=limits.strict,
     )
-    if not checks.compared:
+    if not checks.comparisons:
         raise BadInput(
             f"{treatment} and {baseline} do not measure the same: {_difference(checks)}",
             hint="compare runs of the same study with the same settings",

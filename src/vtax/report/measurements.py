@@ -240,11 +240,11 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
 
     in_force: see store.query.effective.
     """
-    measured = data.measurements
-    without = np.flatnonzero(~np.isin(np.arange(data.trials.id.size), measured.trial))
-    trial = np.concatenate([measured.trial, without])
-    metric = np.concatenate([measured.metric, np.full(without.size, -1)])
-    value = np.concatenate([measured.value, np.full(without.size, np.nan)])
+    measurements = data.measurements
+    without = np.flatnonzero(~np.isin(np.arange(data.trials.id.size), measurements.trial))
+    trial = np.concatenate([measurements.trial, without])
+    metric = np.concatenate([measurements.metric, np.full(without.size, -1)])
+    value = np.concatenate([measurements.value, np.full(without.size, np.nan)])
     order = np.lexsort((metric, data.trials.position[trial]))
     rows = _Rows(data, in_force, trial[order], metric[order], value[order])
     columns: dict[str, Any] = {}
@@ -269,10 +269,10 @@ def _factors(rows: _Rows) -> dict[str, Any]:
 def _moments(seconds: Any, index: Any) -> Any:
     """Unix times as timestamps of UTC; null for what is no time."""
     is_time = (seconds >= 0) & (seconds < _LAST_MOMENT)
-    whole = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype(
+    milliseconds = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype(
         "datetime64[ms]"
     )
-    return pa.array(whole, pa.timestamp("ms", "UTC"), mask=~is_time).take(pa.array(index))
+    return pa.array(milliseconds, pa.timestamp("ms", "UTC"), mask=~is_time).take(pa.array(index))
 
 
 def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
@@ -286,16 +286,16 @@ def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
 
 def _errors(data: RunData, trial: Any) -> Any:
     texts = {(f.cell, f.block, f.number): f.error for f in data.failures}
-    failed = np.flatnonzero(~data.trials.is_ok)
+    failed_trials = np.flatnonzero(~data.trials.is_ok)
     of_trial = np.full(data.trials.id.size, -1)
-    of_trial[failed] = np.arange(failed.size)
-    found = [
+    of_trial[failed_trials] = np.arange(failed_trials.size)
+    error_texts = [
         texts.get(
             (int(data.trials.cell[t]), int(data.trials.block[t]), int(data.trials.number[t])), ""
         )
-        for t in failed
+        for t in failed_trials
     ]
-    return _coded(found, of_trial[trial])
+    return _coded(error_texts, of_trial[trial])
 
 
 def _coded(texts: list[Any], index: Any) -> Any:
@@ -325,10 +325,10 @@ def _write_csv(tables: Iterable[pa.Table], path: Path) -> None:
         writer = None
         for table in tables:
             texts = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
-            plain = pa.schema([_plain(field) for field in texts.schema])
-            writer = writer or stack.enter_context(CSVWriter(path, plain))
+            plain_schema = pa.schema([_plain(field) for field in texts.schema])
+            writer = writer or stack.enter_context(CSVWriter(path, plain_schema))
             for batch in texts.to_batches(_BATCH_ROWS):
-                writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+                writer.write_table(pa.Table.from_batches([batch]).cast(plain_schema))
 
 
 def _plain(field: pa.Field) -> pa.Field:
@@ -368,7 +368,7 @@ def _write_parquet(tables: Iterable[pa.Table], path: Path) -> None:
     with ExitStack() as stack:
         writer = None
         for table in tables:
-            described = [field.with_metadata(meaning(field.name)) for field in table.schema]
-            schema = pa.schema(described)
+            described_fields = [field.with_metadata(meaning(field.name)) for field in table.schema]
+            schema = pa.schema(described_fields)
             writer = writer or stack.enter_context(ParquetWriter(path, schema, compression="zstd"))
             writer.write_table(table.cast(schema))

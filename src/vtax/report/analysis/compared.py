@@ -92,7 +92,7 @@ def cells_of(run: Analysis) -> list[Cell]:
 
 
 @dataclass(frozen=True)
-class Compared(OfSection):
+class CellPair(OfSection):
     """One metric of one pair of cells. treatment, baseline: of several runs, the means of sessions are the values.
     cells: of each run of either side, those of the first runs first."""
 
@@ -157,7 +157,7 @@ class Compared(OfSection):
         return tuple(dict.fromkeys(texts))
 
 
-def by_table(pairs: Sequence[Compared]) -> list[list[int]]:
+def by_table(pairs: Sequence[CellPair]) -> list[list[int]]:
     """Return the families of pairs, as places in their order: those of one metric of one benchmark, as a table shows
     it."""
     families: dict[str, list[int]] = {}
@@ -195,8 +195,8 @@ class Contrasts:
     confidence: Annotated[
         float, Means("confidence level of intervals; of several runs the largest")
     ]
-    compared: Annotated[
-        tuple[Compared, ...], Means("one for every metric and common point", name="contrasts")
+    pairs: Annotated[
+        tuple[CellPair, ...], Means("one for every metric and common point", name="contrasts")
     ]
     warnings: Annotated[tuple[doc.Inline, ...], Means("texts about the runs")] = ()
     unmatched: Annotated[Unmatched, Means("cells of whole runs that are not compared")] = (
@@ -213,7 +213,7 @@ class Contrasts:
     def families(self) -> tuple[int, ...]:
         """How many contrasts the verdicts are corrected for, ascending: one family, or those of the run's table."""
         return tuple(
-            sorted({pair.verdict.family for pair in self.compared if pair.verdict is not None})
+            sorted({pair.verdict.family for pair in self.pairs if pair.verdict is not None})
         )
 
     @property
@@ -230,14 +230,14 @@ class Contrasts:
 
     def reason_empty(self) -> doc.Inline:
         """Return why there is no ratio at all: what each side lacks, or else what stands between them."""
-        if not self.compared:
+        if not self.pairs:
             reasons = {
                 repr(reason): reason for mismatch in self.mismatched for reason in mismatch.reasons
             }
             return joined(list(reasons.values()), "; ")
         lacks = []
-        for pair in self.compared:
+        for pair in self.pairs:
             for side, row in ((self.treatment, pair.treatment), (self.baseline, pair.baseline)):
                 if row.summary is None:
                     lacks.append(f"{side.text}: {row.reason or 'no values'}")
-        return "; ".join(dict.fromkeys(lacks or [pair.reason for pair in self.compared]))
+        return "; ".join(dict.fromkeys(lacks or [pair.reason for pair in self.pairs]))

@@ -86,8 +86,8 @@ class Judged:
 
 def judged_run(data: RunData) -> Judged:
     """Return the figures of a run that was loaded."""
-    because = data.run.stopped_because if data.run.status == "finished" else ""
-    rule = rule_of(data.run.declared.get("design", {}), because)
+    reason = data.run.stopped_because if data.run.status == "finished" else ""
+    rule = rule_of(data.run.declared.get("design", {}), reason)
     units, margins = units_of_blocks(data), margins_of(data.run.declared)
     families = []
     for family in _families(data, _measured(data, rule, units, margins)):
@@ -96,7 +96,9 @@ def judged_run(data: RunData) -> Judged:
     aims = tuple(_aims(data, families))
     targets = judged(rule, aims, blocks)
     timeouts = timeouts_of(data, rule)
-    ended = {data.run.cells[cell].key: found for cell, found in timeouts.items()}
+    ended = {
+        data.run.cells[cell].key: timeouts_of_cell for cell, timeouts_of_cell in timeouts.items()
+    }
     sections = with_answers([_section(family, targets.missed, ended) for family in families])
     return Judged(rule, sections, blocks, aims, targets)
 
@@ -151,7 +153,7 @@ def shown(data: RunData, found: Judged, only: Selection = EVERYTHING) -> Analysi
         guests=part.guests,
         failures=part.failures,
         cells=tuple(cell for cell in run.cells if cells.selects(cell.place)),
-        untested=tuple(each for each in run.untested if cells.selects(each.place)),
+        untested=tuple(point for point in run.untested if cells.selects(point.place)),
         warnings=(*warnings_of(part, rows), *_drift(found, rule, places, sessions)),
         missed_targets=(*failures(part), *missed),
         filter=only,
@@ -185,7 +187,10 @@ def _sections_shown(sections: Sequence[Section], only: Selection) -> Iterator[Se
 
 
 def _placed(sections: tuple[Section, ...]) -> list[tuple[doc.WarnedPlace, Row, bool]]:
-    return [(place_of(*each), each[2], each[0].is_answer) for each in every_row(sections)]
+    return [
+        (place_of(*row_and_place), row_and_place[2], row_and_place[0].is_answer)
+        for row_and_place in every_row(sections)
+    ]
 
 
 def _series(sections: tuple[Section, ...]) -> list[Series]:
@@ -220,38 +225,40 @@ def _measured(
     metrics_of: dict[str, list[int]] = {}
     for number, record in enumerate(run.metrics):
         metrics_of.setdefault(record.benchmark, []).append(number)
-    described = {
+    descriptions = {
         (cell, metric): _described(data, observations.of(cell, metric), cell, metric, rule)
         for cell, record in enumerate(run.cells)
         for metric in metrics_of.get(record.benchmark, ())
     }
-    resolutions = _resolutions(data, described, rule, margins)
-    failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    resolutions = _resolutions(data, descriptions, rule, margins)
+    failed_counts = np.bincount(
+        trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells)
+    )
     platforms = {platform.name: platform for platform in run.platforms}
     wrong, held = (
         {w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE)
     )
-    other = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
-    left = settled(data, rule)
+    other_cells = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
+    settled_blocks = settled(data, rule)
     rows = {}
-    for (cell, metric), found in described.items():
+    for (cell, metric), description in descriptions.items():
         record, resolution = run.metrics[metric], resolutions[cell, metric]
         rows[cell, metric] = MeasuredRow(
             run.cells[cell],
             platforms[run.cells[cell].platform],
-            _widened(found, units, resolution),
-            found.blocks,
-            found.means,
-            int(failed[cell]),
+            _widened(description, units, resolution),
+            description.blocks,
+            description.means,
+            int(failed_counts[cell]),
             better="lower" if record.better == "lower" else "higher",
-            reason=found.reason,
+            reason=description.reason,
             clock_is_wrong=cell in wrong and is_timed(record.name, record.unit),
             resolution=resolution,
-            is_other_quantity=cell in other,
+            is_other_quantity=cell in other_cells,
             is_held_below=cell in held,
-            is_withheld=found.is_withheld,
-            settled=left.get(cell, frozenset()),
-            observed=found.seen,
+            is_withheld=description.is_withheld,
+            settled=settled_blocks.get(cell, frozenset()),
+            observed=description.seen,
         )
     return rows
 
@@ -298,9 +305,11 @@ def _widened(description: _Description, units: Units, resolution: Resolution) ->
         return None
     if units.are_several:
         of_blocks = units.of(description.blocks)
-        half = half_width_over_sessions(description.means, of_blocks, summary.confidence)
-        if half is not None:
-            summary = replace(summary, low=summary.mean - half, high=summary.mean + half)
+        half_width = half_width_over_sessions(description.means, of_blocks, summary.confidence)
+        if half_width is not None:
+            summary = replace(
+                summary, low=summary.mean - half_width, high=summary.mean + half_width
+            )
     step = abs(summary.mean) * resolution.share
     if not step:
         return summary
@@ -310,26 +319,27 @@ def _widened(description: _Description, units: Units, resolution: Resolution) ->
 
 def _resolutions(
     data: RunData,
-    described: Mapping[tuple[int, int], _Description],
+    descriptions: Mapping[tuple[int, int], _Description],
     rule: Rule,
     margins: Mapping[str, float],
 ) -> dict[tuple[int, int], Resolution]:
     """Return how finely the figures of every row are known, by those of all cells of its point."""
     points: dict[tuple[str, int], list[int]] = {}
-    for cell, metric in described:
+    for cell, metric in descriptions:
         points.setdefault((data.run.cells[cell].point, metric), []).append(cell)
-    found: dict[tuple[int, int], Resolution] = {}
+    resolutions_by_cell: dict[tuple[int, int], Resolution] = {}
     for (_, metric), cells in points.items():
         record = data.run.metrics[metric]
         figures = {
-            str(cell): _figures(data, described[cell, metric].seen, record.name) for cell in cells
+            str(cell): _figures(data, descriptions[cell, metric].seen, record.name)
+            for cell in cells
         }
         of_table = rule.within(margins.get(data.run.cells[cells[0]].label))
         resolutions = resolutions_of(
             figures, of_table.margin, is_time=is_time(record.unit), is_rate=is_rate(record.unit)
         )
-        found |= {(cell, metric): resolutions[str(cell)] for cell in cells}
-    return found
+        resolutions_by_cell |= {(cell, metric): resolutions[str(cell)] for cell in cells}
+    return resolutions_by_cell
 
 
 def _figures(data: RunData, seen: Observations, metric: str) -> Figures:
@@ -343,10 +353,10 @@ def _figures(data: RunData, seen: Observations, metric: str) -> Figures:
 
 def _averaged(metric: MetricRecord, cell: CellRecord) -> Average:
     """How a cell's trials are averaged: harmonically where each is a rate over fixed work."""
-    found: Average = "arithmetic"
-    for known in get_args(Average):
-        found = known if metric.average == known else found
-    return average_with(found, metric.fixed_work, cell.parameters)
+    average: Average = "arithmetic"
+    for name in get_args(Average):
+        average = name if metric.average == name else average
+    return average_with(average, metric.fixed_work, cell.parameters)
 
 
 @dataclass(frozen=True)
@@ -384,25 +394,25 @@ def _families(data: RunData, rows: Mapping[tuple[int, int], MeasuredRow]) -> lis
     A point without any value is left out, but of a primary metric where its benchmark has no value of another one.
     """
     order = {platform.name: index for index, platform in enumerate(data.run.platforms)}
-    grouped: dict[tuple[str, int], dict[str, list[MeasuredRow]]] = {}
-    measured = set()
+    rows_by_metric: dict[tuple[str, int], dict[str, list[MeasuredRow]]] = {}
+    points_with_values = set()
     for (_, metric), row in rows.items():
         label, point = row.cell.label, row.cell.point
-        grouped.setdefault((label, metric), {}).setdefault(point, []).append(row)
+        rows_by_metric.setdefault((label, metric), {}).setdefault(point, []).append(row)
         if row.summary is not None:
-            measured.add((label, point))
+            points_with_values.add((label, point))
     families = []
-    for (label, metric), points in grouped.items():
+    for (label, metric), points in rows_by_metric.items():
         record = data.run.metrics[metric]
-        kept = {
+        rows_by_point = {
             point: tuple(sorted(of_point, key=lambda row: order[row.platform.name]))
             for point, of_point in points.items()
             if any(row.summary for row in of_point)
-            or (record.is_primary and (label, point) not in measured)
+            or (record.is_primary and (label, point) not in points_with_values)
         }
-        if kept:
-            first = points[next(iter(kept))][0].cell
-            families.append(_Family(label, record, first, kept))
+        if rows_by_point:
+            first = points[next(iter(rows_by_point))][0].cell
+            families.append(_Family(label, record, first, rows_by_point))
     labels = list(dict.fromkeys(family.label for family in families))
     return sorted(families, key=lambda f: (labels.index(f.label), not f.metric.is_primary))
 
@@ -479,14 +489,16 @@ def row_contrast(
     """
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
-    if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
+    if withheld := next(
+        (row_or_base.reason for row_or_base in (row, base) if row_or_base.is_withheld), None
+    ):
         raise StatsError(withheld)
     return paired_contrast(_side(row, base.settled), _side(base, row.settled), better, units)
 
 
-def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:
-    """Return one side of a contrast. left: blocks that the other side was left out of."""
-    means = without(row.means_of_blocks, left)
+def _side(row: MeasuredRow, settled_blocks: frozenset[int]) -> ContrastSide:
+    """Return one side of a contrast. settled_blocks: those that the other side was left out of."""
+    means = without(row.means_of_blocks, settled_blocks)
     return ContrastSide(
         means,
         row.failed,
@@ -553,27 +565,27 @@ def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
     if not (rule.leaves_settled or rule.leaves_early):
         return {}
     trials = data.trials
-    made = np.unique(trials.block[trials.block >= 0]).tolist()
-    lost = {(guest.platform, guest.block) for guest in data.guests if guest.error}
-    found: dict[int, frozenset[int]] = {}
+    block_numbers = np.unique(trials.block[trials.block >= 0]).tolist()
+    lost_guests = {(guest.platform, guest.block) for guest in data.guests if guest.error}
+    settled_by_cell: dict[int, frozenset[int]] = {}
     for index, cell in enumerate(data.run.cells):
         of_cell = (trials.cell == index) & ~trials.is_warmup
         tried, good = (
             set(trials.block[mask].tolist()) for mask in (of_cell, of_cell & trials.is_ok)
         )
-        left, went_well = set[int](), False
-        for block in made:
-            if block in tried or (cell.platform, block) in lost:
+        settled_blocks, went_well = set[int](), False
+        for block in block_numbers:
+            if block in tried or (cell.platform, block) in lost_guests:
                 went_well = block in good
             elif went_well:
-                left.add(block)
-        found[index] = frozenset(left)
-    return found
+                settled_blocks.add(block)
+        settled_by_cell[index] = frozenset(settled_blocks)
+    return settled_by_cell
 
 
-def without(means: BlockMeans, left: frozenset[int]) -> BlockMeans:
+def without(means: BlockMeans, settled_blocks: frozenset[int]) -> BlockMeans:
     """Return the means without those of blocks that the other side of a contrast was left out of."""
-    if not left:
+    if not settled_blocks:
         return means
-    kept = ~np.isin(means.blocks, list(left))
-    return BlockMeans(means.blocks[kept], means.means[kept])
+    is_kept = ~np.isin(means.blocks, list(settled_blocks))
+    return BlockMeans(means.blocks[is_kept], means.means[is_kept])

@@ -127,8 +127,11 @@ class Row(MeasuredRow):
     @classmethod
     def of(cls, measured: MeasuredRow, **answer: Any) -> Row:
         """Return a row with its answer. answer: fields of a row, in place of those that it has."""
-        own = {each.name: getattr(measured, each.name) for each in fields(MeasuredRow)}
-        return cls(**{**own, **answer})
+        values = {
+            field_of_row.name: getattr(measured, field_of_row.name)
+            for field_of_row in fields(MeasuredRow)
+        }
+        return cls(**{**values, **answer})
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
@@ -174,12 +177,12 @@ class Row(MeasuredRow):
 
         With one trial per block outlying blocks are outlying values: they are listed once.
         """
-        found = [self.reason] if self.reason else []
+        texts = [self.reason] if self.reason else []
         for part in (self.summary, self.ratio, self.verdict):
             if part is not None:
-                found += part.warnings
+                texts += part.warnings
         if self.timeouts is not None:
-            found.append(self.timeouts.note)
+            texts.append(self.timeouts.note)
         if (
             self.ratio
             and self.summary
@@ -187,8 +190,8 @@ class Row(MeasuredRow):
             and self.summary.n == self.summary.blocks
         ):
             twice = outlier_warnings(len(self.ratio.outliers), self.ratio.n_blocks, "blocks")
-            found = [text for text in found if text not in twice]
-        return tuple(dict.fromkeys(found))
+            texts = [text for text in texts if text not in twice]
+        return tuple(dict.fromkeys(texts))
 
 
 @dataclass(frozen=True)
@@ -273,7 +276,9 @@ class Section:
 
     def point_of(self, row: Row) -> ResultPoint:
         """Return the point that holds this very row; raises StopIteration for a row of another section."""
-        return next(point for point in self.points if any(each is row for each in point.rows))
+        return next(
+            point for point in self.points if any(candidate is row for candidate in point.rows)
+        )
 
 
 class OfSection:
@@ -459,8 +464,8 @@ class Analysis:
     @property
     def colours(self) -> dict[str, int]:
         """Platform -> its number, the same in all of a report: the baseline is 0."""
-        others = [each.name for each in self.platforms if not each.is_baseline]
-        return {self.baseline: 0, **{name: number for number, name in enumerate(others, 1)}}
+        names = [platform.name for platform in self.platforms if not platform.is_baseline]
+        return {self.baseline: 0, **{name: number for number, name in enumerate(names, 1)}}
 
     @property
     def primary(self) -> tuple[Section, ...]:
@@ -484,9 +489,9 @@ class Analysis:
 
     def units_of(self, blocks: Ints) -> Ints:
         """Return the host and the session of each block, a line a block; (0, 1) of one without a session."""
-        known = np.isin(blocks, self.units.blocks)
+        has_unit = np.isin(blocks, self.units.blocks)
         units = np.tile(np.array([0, 1]), (blocks.size, 1))
-        units[known] = self.units.of(blocks[known])
+        units[has_unit] = self.units.of(blocks[has_unit])
         return units
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
-from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.compared import CellPair, Contrasts
 from vtax.report.analysis.host_load import load_of, minutes_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
@@ -195,7 +195,7 @@ def _loads(source: Source) -> Iterator[doc.FigureRow]:
             yield doc.FigureRow(name, 0, None, values=shares, minutes=minutes)
 
 
-def means_of_sides(pairs: Sequence[Compared], contrasts: Contrasts) -> doc.RowFigure:
+def means_of_sides(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.RowFigure:
     """Return the means of both sides beside each other, with a value per block. pairs: of one metric."""
     section = pairs[0].section
     scale, level = shared.scale_of(section), doc.Share(contrasts.confidence, "declared")

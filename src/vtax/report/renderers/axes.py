@@ -66,12 +66,14 @@ class Axis:
         """
         value, low, high = (None, None, None)
         if bounded is not None:
-            value, low, high = (None if each is None else each / self.divisor for each in bounded)
+            value, low, high = (
+                None if number is None else number / self.divisor for number in bounded
+            )
         if value is None or (self.is_log and value <= 0):
             return {"value": None, "low": None, "high": None, "below": "", "above": ""}
         signs = ARROWS[self.channel]
-        ends = [each for each in (value, low, high) if each is not None]
-        found: Spec = {
+        ends = [number for number in (value, low, high) if number is not None]
+        fields: Spec = {
             "value": value if self.low <= value <= self.high else None,
             "low": None,
             "high": None,
@@ -79,13 +81,13 @@ class Axis:
             "above": signs[1] if max(ends) > self.high else "",
         }
         if low is not None and high is not None:
-            found |= {"low": max(low, self.low), "high": min(high, self.high)}
-        return found
+            fields |= {"low": max(low, self.low), "high": min(high, self.high)}
+        return fields
 
 
 def value_axis(
     channel: Channel,
-    shown: Iterable[doc.Bounded],
+    values: Iterable[doc.Bounded],
     divisor: float,
     title: Any,
     *,
@@ -98,9 +100,11 @@ def value_axis(
     It begins at zero; is_log: around what is positive; is_near: around the values, where a change of a percent is to
     be seen. further: values without an interval.
     """
-    known = list(shown)
-    numbers = [value / divisor for value, *_ in known] + [value / divisor for value in further]
-    bounds = [bound / divisor for _, *ends in known for bound in ends if bound is not None]
+    bounded_values = list(values)
+    numbers = [value / divisor for value, *_ in bounded_values] + [
+        value / divisor for value in further
+    ]
+    bounds = [bound / divisor for _, *ends in bounded_values for bound in ends if bound is not None]
     look: Spec = {"tickCount": 5}
     if is_log:
         positive = [number for number in numbers if number > 0] or [1.0]
@@ -120,14 +124,14 @@ def value_axis(
     return Axis(channel, low * (1 + _ROOM), high, title, divisor, look=look)
 
 
-def ratio_axis(shown: Iterable[doc.Bounded], margin: float, title: Any) -> Axis:
+def ratio_axis(estimates: Iterable[doc.Bounded], margin: float, title: Any) -> Axis:
     """Return the axis of ratios in percent: all that is finite, with its intervals, and the band of the margin.
 
     It is logarithmic where they are far apart, so that nothing runs off. 100 % is a labelled tick at any width.
     """
-    found = [each for each in shown if 0 < each[0] < math.inf]
-    lows = [low or estimate for estimate, low, _ in found]
-    highs = [estimate if high is None else high for estimate, _, high in found]
+    finite = [bounded for bounded in estimates if 0 < bounded[0] < math.inf]
+    lows = [low or estimate for estimate, low, _ in finite]
+    highs = [estimate if high is None else high for estimate, _, high in finite]
     lowest, highest = edges(1.5 * margin)
     low = max(min([*lows, lowest]), 1 / _LARGEST)
     high = min(max([*highs, highest]), _LARGEST)
@@ -136,8 +140,8 @@ def ratio_axis(shown: Iterable[doc.Bounded], margin: float, title: Any) -> Axis:
     low, high = _short(low / room), _short(high * room)
     is_log = high / low >= _WIDE
     ticks = (_log_ticks if is_log else _linear_ticks)(low, high)
-    one = ticks.index(1)
-    second = [tick for number, tick in enumerate(ticks) if (number - one) % 2]
+    place_of_one = ticks.index(1)
+    second = [tick for number, tick in enumerate(ticks) if (number - place_of_one) % 2]
     text = "format(datum.value * 100, '~g') + '\u202f%'"
     look = {
         "labelExpr": f"width < {_NARROW_PX} && indexof({second}, datum.value) >= 0 ? '' : {text}",
@@ -155,25 +159,29 @@ def _short(value: float) -> float:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     """Return multiples of 1, 2 or 5 times a power of ten, as dense as labels fit."""
-    apart = (high - low) * _FEWEST_APART
-    power = math.floor(math.log10(apart))
-    step = next(each for digit in (1, 2, 5, 10) if (each := float(f"{digit}e{power}")) >= apart)
+    least_step = (high - low) * _FEWEST_APART
+    power = math.floor(math.log10(least_step))
+    step = next(
+        candidate
+        for digit in (1, 2, 5, 10)
+        if (candidate := float(f"{digit}e{power}")) >= least_step
+    )
     below, above = (math.floor(float(f"{room / step:.9g}")) for room in (1 - low, high - 1))
     return [float(f"{1 + number * step:.12g}") for number in range(-below, above + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
     """Return the densest ticks whose labels fit: the same digits in each decade, or every nth power of ten."""
-    apart = (math.log10(high) - math.log10(low)) * _FEWEST_APART
+    decades_apart = (math.log10(high) - math.log10(low)) * _FEWEST_APART
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = max(1, math.ceil(apart))
+    nth = max(1, math.ceil(decades_apart))
     sets = list(_FINE_TICKS)
     for digits in _DIGITS:
         sets.append([float(f"{digit}e{power}") for power in powers for digit in digits])
-    sets.append([float(f"1e{power}") for power in powers if power % every == 0])
+    sets.append([float(f"1e{power}") for power in powers if power % nth == 0])
     for ticks in sets:
         inside = [tick for tick in ticks if low <= tick <= high]
         gaps = [math.log10(right) - math.log10(left) for left, right in pairwise(inside)]
-        if min(gaps, default=apart) >= apart:
+        if min(gaps, default=decades_apart) >= decades_apart:
             return inside
     raise ValueError(f"no power of ten from {low} to {high} has room")

@@ -59,8 +59,8 @@ def mark(
 ) -> Spec:
     """Return a layer. channels: of its encoding. tooltip: (field, title) of each line. look: of the mark."""
     encoding: Spec = {}
-    for each in channels:
-        encoding |= each
+    for channel in channels:
+        encoding |= channel
     if tooltip:
         encoding["tooltip"] = [
             {"field": name, **({"title": title} if title else {})} for name, title in tooltip
@@ -88,10 +88,10 @@ def intervals(
     **more: Any,
 ) -> Iterator[Spec]:
     """Yield lines from `low` to `high` of records of the axis, with ticks at both ends that are inside it."""
-    known = [value for value in values if value["low"] is not None]
+    bounded = [value for value in values if value["low"] is not None]
     yield mark(
         "rule",
-        known,
+        bounded,
         *channels,
         axis.span("low", "high"),
         tooltip=tooltip,
@@ -100,7 +100,7 @@ def intervals(
     )
     orient = "vertical" if axis.channel == "x" else "horizontal"
     for end, beyond in (("low", "below"), ("high", "above")):
-        inside = [value for value in known if not value[beyond]]
+        inside = [value for value in bounded if not value[beyond]]
         look = {"thickness": width, "size": tick_px, "orient": orient, **more}
         yield mark("tick", inside, *channels, axis.at(end), tooltip=tooltip, **look)
 
@@ -120,8 +120,8 @@ def beyond(axis: Axis, values: Sequence[Spec], *channels: Mapping[str, Any]) -> 
 
 def printed(axis: Axis, values: Sequence[Spec], *channels: Mapping[str, Any]) -> Iterator[Spec]:
     """Yield a diamond where a publication prints a number, with its deviation. values: records of the axis."""
-    known = [value for value in values if value["value"] is not None]
-    spread = [value for value in known if value["low"] is not None]
+    records = [value for value in values if value["value"] is not None]
+    spread = [value for value in records if value["low"] is not None]
     dashed: Spec = {"strokeWidth": 1.2, "color": "@ink", "strokeDash": [2, 2]}
     yield mark("rule", spread, *channels, axis.span("low", "high"), **dashed)
     look: Spec = {
@@ -131,7 +131,7 @@ def printed(axis: Axis, values: Sequence[Spec], *channels: Mapping[str, Any]) ->
         "strokeWidth": 1.4,
         "opacity": 1,
     }
-    yield mark("point", known, *channels, axis.at("value"), shape="diamond", size=80, **look)
+    yield mark("point", records, *channels, axis.at("value"), shape="diamond", size=80, **look)
 
 
 def looks(
@@ -180,7 +180,9 @@ def labels_in_lines(lines: Mapping[Any, Sequence[str]]) -> Spec:
 
     lines: of each place of the axis.
     """
-    offsets = {place: -(len(each) - 1) * LINE_PX / 2 for place, each in lines.items()}
+    offsets = {
+        place: -(len(lines_of_place) - 1) * LINE_PX / 2 for place, lines_of_place in lines.items()
+    }
     return {
         "labelLimit": 0,
         "labelLineHeight": LINE_PX,
@@ -198,7 +200,9 @@ def in_rows(
     """
     names = list(labels)
     lines = {name: label_lines(labels[name]) if name[0] == "r" else [""] for name in names}
-    longest = max((len(line) for each in lines.values() for line in each), default=0)
+    longest = max(
+        (len(line) for lines_of_label in lines.values() for line in lines_of_label), default=0
+    )
     headings = [
         {"row": name, "text": "\n".join(textwrap.wrap(labels[name], _HEADING_CHARS))}
         for name in names
@@ -207,30 +211,30 @@ def in_rows(
     up = {"expr": "indexof(datum.text, '\\n') < 0 ? 3 : -5"}  # two lines begin higher
     look: Spec = {"align": "left", "fontWeight": 700, "fontSize": 12, "lineBreak": "\n", "dy": up}
     start = {"x": {"value": -longest * _CHARACTER_PX}}  # over the labels, whose room they begin in
-    shown = [*layers, texts(headings, ROW, start, lineHeight=13, **look)]
-    shown = [each for each in shown if each["data"]["values"]]
-    silent: Spec = {"title": None, "domain": False, "ticks": False, "labelPadding": 8}
-    axis: Any = {**silent, **labels_in_lines(lines)}
-    for each in shown:
-        if each["encoding"].get("y") == ROW["y"]:
-            each["encoding"]["y"] = {**ROW["y"], "scale": {"domain": names}, "axis": axis}
+    filled = [*layers, texts(headings, ROW, start, lineHeight=13, **look)]
+    filled = [layer for layer in filled if layer["data"]["values"]]
+    bare_axis: Spec = {"title": None, "domain": False, "ticks": False, "labelPadding": 8}
+    axis: Any = {**bare_axis, **labels_in_lines(lines)}
+    for layer in filled:
+        if layer["encoding"].get("y") == ROW["y"]:
+            layer["encoding"]["y"] = {**ROW["y"], "scale": {"domain": names}, "axis": axis}
             axis = None if numbers is not None else {"title": None}
-    plot: Spec = {"layer": shown}
+    plot: Spec = {"layer": filled}
     if numbers is not None:
         values = [{"row": name} for name in numbers]
         at_right = mark("point", values, ROW, {"x": {"value": 0}}, opacity=0)
         expression = f"({json.dumps(numbers)})[datum.value] || ''"
-        right = {**silent, "orient": "right", "labelLimit": 0, "labelExpr": expression}
+        right = {**bare_axis, "orient": "right", "labelLimit": 0, "labelExpr": expression}
         at_right["encoding"]["y"] = {**ROW["y"], "axis": right}
-        plot = {"layer": [*shown, at_right], "resolve": {"axis": {"y": "independent"}}}
-    most = max(map(len, lines.values()), default=1)
-    step = max(_STEP, most * LINE_PX + _BETWEEN_LABELS)
+        plot = {"layer": [*filled, at_right], "resolve": {"axis": {"y": "independent"}}}
+    most_lines = max(map(len, lines.values()), default=1)
+    step = max(_STEP, most_lines * LINE_PX + _BETWEEN_LABELS)
     return {**plot, "height": len(names) * step}
 
 
 def whole(plot: Spec, description: str, formatter: Formatter) -> Spec:
     """Return a figure of one plot, as wide as the page."""
-    shown = [each for each in plot["layer"] if each["data"]["values"]]
+    layers = [layer for layer in plot["layer"] if layer["data"]["values"]]
     config = _config(formatter, FONT, 12, "@muted", "@grid")
     return {
         "$schema": SCHEMA,
@@ -238,7 +242,7 @@ def whole(plot: Spec, description: str, formatter: Formatter) -> Spec:
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         **plot,
-        "layer": shown,
+        "layer": layers,
         "config": {
             **config,
             "background": None,
@@ -254,8 +258,8 @@ def in_panels(
 ) -> Spec:
     """Return a figure of several plots of their own width. is_stacked: below each other, for narrow windows."""
     direction = "vconcat" if is_stacked else "hconcat"
-    for plot in (each for row in rows for each in row):
-        plot["layer"] = [each for each in plot["layer"] if each["data"]["values"]]
+    for plot in (row_plot for row in rows for row_plot in row):
+        plot["layer"] = [layer for layer in plot["layer"] if layer["data"]["values"]]
     spec: Spec = {
         "$schema": SCHEMA,
         "description": description,

@@ -64,7 +64,7 @@ class _Panel:
         self.chart, self.text, self.language = chart, formatter.text, formatter.language
         self.width = width
         self.used = sorted({value.series for value in (*chart.values, *chart.bands)})
-        self.labels = {each: self.text(chart.series[each].label) for each in self.used}
+        self.labels = {number: self.text(chart.series[number].label) for number in self.used}
         self.panel, self.number = chart.panels[number], number
         self.values = [value for value in chart.values if value.panel == number]
         self.bands = [value for value in chart.bands if value.panel == number]
@@ -77,15 +77,15 @@ class _Panel:
 
     def axis(self, channel: Channel, *, is_near: bool = False) -> Axis:
         """Return the axis of all values, both sides."""
-        shown = [
-            each
+        bounded_values = [
+            bounded
             for value in (*self.values, *self.bands)
-            for each in (value.left, value.right, value.printed)
-            if each is not None
+            for bounded in (value.left, value.right, value.printed)
+            if bounded is not None
         ]
         divisor, title = self.panel.scale.divisor, self.text(self.panel.axis)
         is_log = channel in self.chart.log
-        return value_axis(channel, shown, divisor, title, is_log=is_log, is_near=is_near)
+        return value_axis(channel, bounded_values, divisor, title, is_log=is_log, is_near=is_near)
 
     def has_printed(self, is_right: bool) -> bool:
         """Return whether a side has the values that the publication prints: the left one, or the only one."""
@@ -117,7 +117,7 @@ class _Bars(_Panel):
         names = dict(self.chart.x_labels)
         series = sorted({value.series for value in self.values})
         places = {place: self.text(names[place]) for place in sorted({v.x for v in self.values})}
-        own_names = sorted(self.labels[each] for each in series)
+        own_names = sorted(self.labels[number] for number in series)
         is_named = len(series) == 1 or sorted(places.values()) == own_names
         values = sorted(self.values, key=lambda value: (value.x, value.series))
         labels: dict[str, str] = {}
@@ -191,9 +191,9 @@ class _Lines(_Panel):
         columns = legend_columns(self.labels.values(), self.width)
         legend: Spec = {"columns": columns} if self.chart.kind == "history" else {}
         legend |= {"symbolOpacity": 1} if self.chart.is_banded or self.bands else {}
-        colours = {self.labels[each]: self.chart.series[each].colour for each in self.used}
+        colours = {self.labels[number]: self.chart.series[number].colour for number in self.used}
         look = looks(colours, legend)
-        known = [record for record in records if record["value"] is not None]
+        drawn_records = [record for record in records if record["value"] is not None]
         at = places.at("x")
         faded = 0.5 if self.chart.has_one_side else 0.3
         is_faded = bool(self.bands) and is_right
@@ -201,10 +201,10 @@ class _Lines(_Panel):
             span = [record for record in records if record["low"] is not None]
             yield mark("area", span, at, axis.span("low", "high"), look["color"], opacity=0.2)
         line: Spec = {"strokeWidth": 1.6, **({"opacity": faded} if is_faded else {})}
-        here = {**at, **axis.at("value"), **look["color"]}
-        yield mark("line", known, here, look["strokeDash"], **line)
+        position = {**at, **axis.at("value"), **look["color"]}
+        yield mark("line", drawn_records, position, look["strokeDash"], **line)
         point: Spec = {"filled": True, "size": 46, "opacity": faded if is_faded else 1}
-        yield mark("point", known, here, look["shape"], **point)
+        yield mark("point", drawn_records, position, look["shape"], **point)
         if is_faded:
             yield from self._bands(axis, places, look)
         elif not self.chart.is_banded:
@@ -218,10 +218,10 @@ class _Lines(_Panel):
             {"series": self.labels[band.series], **ends, **axis.record(band.right)}
             for band in self.bands
         ]
-        across, known = places.span("from", "to"), [r for r in records if r["low"] is not None]
-        yield mark("rect", known, across, axis.span("low", "high"), look["color"], opacity=0.2)
+        span, bounded = places.span("from", "to"), [r for r in records if r["low"] is not None]
+        yield mark("rect", bounded, span, axis.span("low", "high"), look["color"], opacity=0.2)
         mean = (axis.at("value"), look["color"])
-        yield mark("rule", records, across, *mean, look["strokeDash"], strokeWidth=2.2)
+        yield mark("rule", records, span, *mean, look["strokeDash"], strokeWidth=2.2)
         end = places.at("to")
         yield mark("point", records, end, *mean, look["shape"], filled=True, size=46, opacity=1)
         yield from beyond(axis, records, end)
@@ -266,9 +266,9 @@ class _Lines(_Panel):
             ticks = {self.language.moment(at): at for at in newest_first}
         labels = sorted((at, label) for label, at in ticks.items())
         labels = labels[:: -(-len(labels) // _MAX_TICKS)]
-        shown = json.dumps([label for _, label in labels], ensure_ascii=False)
+        labels_json = json.dumps([label for _, label in labels], ensure_ascii=False)
         places = [at for at, _ in labels]
-        expression = f"({shown})[indexof({json.dumps(places)}, datum.value)]"
+        expression = f"({labels_json})[indexof({json.dumps(places)}, datum.value)]"
         return {"values": places, "labelExpr": expression, "labelSeparation": 8}
 
     @property
@@ -276,8 +276,8 @@ class _Lines(_Panel):
         """The part of the axis between the intervals of two series: less where places would run into each other."""
         places = {math.log(value.x) if "x" in self.chart.log else value.x for value in self.values}
         gaps = [(b - a) / (max(places) - min(places)) for a, b in pairwise(sorted(places))]
-        most = _OF_A_GAP * min(gaps, default=1.0) / max(1, len(self.used) - 1)
-        return min(_DODGE / self.width, most)
+        widest = _OF_A_GAP * min(gaps, default=1.0) / max(1, len(self.used) - 1)
+        return min(_DODGE / self.width, widest)
 
     def _aside(self, value: doc.ChartValue, places: Axis) -> float:
         """Return x a little aside, so that series stand beside each other; tests stay at their numbers."""
@@ -372,8 +372,13 @@ class _Cells(_Panel):
         yield mark("rect", filled, at, {"fill": fill}, stroke="@paper")
         up = {"expr": "indexof(datum.text, '\\n') < 0 ? 0 : -5"}
         ink = {"color": {"field": "ink", "type": "nominal", "scale": None, "legend": None}}
-        marked: Spec = {"fontSize": 9, "lineBreak": "\n", "lineHeight": 12, "baseline": "middle"}
-        yield texts(records, at, ink, dy=up, **marked)
+        label_style: Spec = {
+            "fontSize": 9,
+            "lineBreak": "\n",
+            "lineHeight": 12,
+            "baseline": "middle",
+        }
+        yield texts(records, at, ink, dy=up, **label_style)
 
     def _darkness(self, value: float, low: float, high: float) -> float:
         """From 0, the lightest fill of the values from low to high, to 1."""

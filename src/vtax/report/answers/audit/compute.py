@@ -61,10 +61,10 @@ def audit(analysis: Analysis) -> Audit:
     changed: list[AuditedChange] = []
     guests: dict[tuple[str, str], Mapping[str, Fact]] = {}
     comparing = 0
-    for how, audits_of in groups.items():
+    for start, audits_of in groups.items():
         first = {name: audits_of[name][0] for name in sorted(audits_of, key=order.index)}
         for name, facts in first.items():
-            guests[name, how] = facts
+            guests[name, start] = facts
             for field, change in changes(audits_of[name]).items():
                 changed.append(AuditedChange(name, field, change))
         if len(first) < 2:
@@ -72,7 +72,7 @@ def audit(analysis: Analysis) -> Audit:
         comparing += 1
         for difference in differences(first):
             values = _by_text(difference.values)
-            places.setdefault((difference.field, values), []).append(how)
+            places.setdefault((difference.field, values), []).append(start)
     uneven = []
     for (field, values), hows in sorted(places.items()):
         where = "" if len(hows) == comparing else "; ".join(hows)
@@ -89,7 +89,7 @@ def audit(analysis: Analysis) -> Audit:
 
 
 def _clocks(analysis: Analysis) -> dict[str, float]:
-    found: dict[str, float] = {}
+    offsets_by_platform: dict[str, float] = {}
     for platform in analysis.platforms:
         offsets = [
             guest.clock_offset_s
@@ -97,8 +97,8 @@ def _clocks(analysis: Analysis) -> dict[str, float]:
             if guest.platform == platform.name and guest.clock_offset_s is not None
         ]
         if offsets:
-            found[platform.name] = max(offsets, key=abs)
-    return found
+            offsets_by_platform[platform.name] = max(offsets, key=abs)
+    return offsets_by_platform
 
 
 def _by_text(values: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:

@@ -121,7 +121,7 @@ class ClaimedComparison:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its judgement: None when it is not tested, why then says the reason. compared: check by check."""
+    """A claim with its judgement: None when it is not tested, why then says the reason. comparisons: check by check."""
 
     claim: Annotated[
         ClaimTable,
@@ -142,8 +142,8 @@ class JudgedClaim:
         Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")
     ]
     why: Annotated[doc.Inline, Means("why it is not tested, or what decides it")] = ""
-    compared: Annotated[
-        tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
+    comparisons: Annotated[
+        tuple[ClaimedComparison, ...], Means("the ratios that it was judged by")
     ] = ()
     notes: Annotated[
         tuple[doc.Inline, ...],
@@ -238,7 +238,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
                 )
                 notes = *parts, *notes_of(analysis, comparisons)
                 judged_claim = replace(
-                    judged_claim, compared=comparisons, missing=parts, notes=notes
+                    judged_claim, comparisons=comparisons, missing=parts, notes=notes
                 )
             else:
                 reason = msg("the run has no values on both sides of a comparison")
@@ -277,12 +277,12 @@ def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
         return claim
     answers = (answer for answers_of_check in judgement.tested for answer in answers_of_check)
     comparisons = []
-    for comparison, answer in zip(claim.compared, answers, strict=True):
+    for comparison, answer in zip(claim.comparisons, answers, strict=True):
         if isinstance(answer, StatsError):
             comparisons.append(replace(comparison, reason=answer.note))
         else:
             comparisons.append(replace(comparison, tested=answer))
-    return replace(claim, judgement=judgement, compared=tuple(comparisons))
+    return replace(claim, judgement=judgement, comparisons=tuple(comparisons))
 
 
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:

@@ -54,75 +54,82 @@ def document(source: Source, options: Options) -> doc.Document:
 
 
 def document_of(
-    found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False
+    claims: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False
 ) -> doc.Document:
     """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand,
     in a report, which has named the publication."""
     data = values_of(
         replace(
-            found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)
+            claims,
+            claims=tuple(replace(claim, why=_why(claim, analysis)) for claim in claims.claims),
         )
     )
-    if not found.claims and not found.published:
+    if not claims.claims and not claims.published:
         return doc.empty_document(VIEW.title, msg("the study of this run has no claims"), data)
     parts: list[doc.Part] = []
-    if found.claims:
+    if claims.claims:
         parts += [] if is_folded else published_numbers.of_publication(analysis)
-        parts += [*_mapping(found), _overview(found, analysis), *_method(found, analysis)]
+        parts += [*_mapping(claims), _overview(claims, analysis), *_method(claims, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
-        shown = (each for each in found.claims if is_full or each.judgement is not None)
-        sections = [_section(each, found, marks, is_full=is_full) for each in shown]
+        shown_claims = (claim for claim in claims.claims if is_full or claim.judgement is not None)
+        sections = [_section(claim, claims, marks, is_full=is_full) for claim in shown_claims]
         if is_folded:
             sections = [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)]
         parts += sections
         parts += published_numbers.differences(analysis)
-    parts += published_numbers.parts_of(found.published, analysis)
-    lead = (joined([analysis.name, joined(_counts(found.claims))], ": "),) if found.claims else ()
+    parts += published_numbers.parts_of(claims.published, analysis)
+    lead = (joined([analysis.name, joined(_counts(claims.claims))], ": "),) if claims.claims else ()
     return doc.Document(VIEW.title, tuple(parts), lead, data=data, colours=analysis.colours)
 
 
-def _counts(judged: Sequence[JudgedClaim]) -> list[doc.Inline]:
+def _counts(claims: Sequence[JudgedClaim]) -> list[doc.Inline]:
     """How many claims have each word, those judged in part by themselves; without words that none has."""
-    full: Counter[str] = Counter()
-    part: Counter[str] = Counter()
-    for each in judged:
-        words = part if each.missing and each.word in _IN_PART else full
-        words[each.word] += 1
-    counted = (
+    counts: Counter[str] = Counter()
+    counts_in_part: Counter[str] = Counter()
+    for claim in claims:
+        words = counts_in_part if claim.missing and claim.word in _IN_PART else counts
+        words[claim.word] += 1
+    counted_words = (
         (
-            full["reproduced"],
-            plural("{count} reproduced", "{count} reproduced", full["reproduced"]),
+            counts["reproduced"],
+            plural("{count} reproduced", "{count} reproduced", counts["reproduced"]),
         ),
         (
-            part["reproduced"],
-            plural("{count} reproduced in part", "{count} reproduced in part", part["reproduced"]),
-        ),
-        (
-            full["contradicted"],
-            plural("{count} contradicted", "{count} contradicted", full["contradicted"]),
-        ),
-        (
-            part["contradicted"],
+            counts_in_part["reproduced"],
             plural(
-                "{count} contradicted in part", "{count} contradicted in part", part["contradicted"]
+                "{count} reproduced in part",
+                "{count} reproduced in part",
+                counts_in_part["reproduced"],
             ),
         ),
         (
-            full["inconclusive"],
-            plural("{count} inconclusive", "{count} inconclusive", full["inconclusive"]),
+            counts["contradicted"],
+            plural("{count} contradicted", "{count} contradicted", counts["contradicted"]),
         ),
         (
-            full["not tested"],
-            plural("{count} not tested here", "{count} not tested here", full["not tested"]),
+            counts_in_part["contradicted"],
+            plural(
+                "{count} contradicted in part",
+                "{count} contradicted in part",
+                counts_in_part["contradicted"],
+            ),
+        ),
+        (
+            counts["inconclusive"],
+            plural("{count} inconclusive", "{count} inconclusive", counts["inconclusive"]),
+        ),
+        (
+            counts["not tested"],
+            plural("{count} not tested here", "{count} not tested here", counts["not tested"]),
         ),
     )
-    return [text for count, text in counted if count]
+    return [text for count, text in counted_words if count]
 
 
-def _mapping(found: Claims) -> Iterator[doc.Part]:
-    if found.mapped:
+def _mapping(claims: Claims) -> Iterator[doc.Part]:
+    if claims.mapped:
         pairs = joined(
-            [msg("{here} for {there}", here=h, there=t) for t, h in found.mapped.items()]
+            [msg("{here} for {there}", here=h, there=t) for t, h in claims.mapped.items()]
         )
         text = msg(
             "Mapped by request: {pairs}. What a publication says of one platform is judged by another.",
@@ -131,7 +138,7 @@ def _mapping(found: Claims) -> Iterator[doc.Part]:
         yield doc.Paragraph(text, "caution")
 
 
-def _overview(found: Claims, analysis: Analysis) -> doc.Table:
+def _overview(claims: Claims, analysis: Analysis) -> doc.Table:
     columns = (
         doc.Column("claim", msg("claim"), wraps=True),
         doc.Column("finding", msg("finding"), wraps=True),
@@ -139,58 +146,61 @@ def _overview(found: Claims, analysis: Analysis) -> doc.Table:
         doc.Column("why", msg("why, or what decides it"), wraps=True),
     )
     rows = [
-        (each.claim.id, _statement(each), _word(each), _why(each, analysis))
-        for each in found.claims
+        (claim.claim.id, _statement(claim), _word(claim), _why(claim, analysis))
+        for claim in claims.claims
     ]
     return doc.table_of(columns, rows, key="claims", label=msg("judged claims"), style="list")
 
 
-def _word(each: JudgedClaim) -> doc.Inline:
-    return (_IN_PART if each.missing else _WORDS).get(each.word, _WORDS[each.word])
+def _word(claim: JudgedClaim) -> doc.Inline:
+    return (_IN_PART if claim.missing else _WORDS).get(claim.word, _WORDS[claim.word])
 
 
-def _statement(each: JudgedClaim) -> doc.Inline:
-    return doc.Translated(each.claim.statement, {"pt": each.claim.statement_pt})
+def _statement(claim: JudgedClaim) -> doc.Inline:
+    return doc.Translated(claim.claim.statement, {"pt": claim.claim.statement_pt})
 
 
-def _why(each: JudgedClaim, analysis: Analysis) -> doc.Inline:
+def _why(claim: JudgedClaim, analysis: Analysis) -> doc.Inline:
     """Why there is no word, and how many further blocks decide; of a word, on how many intervals it rests."""
-    found = each.judgement
-    if found is None:
-        return each.why
-    if found.kind != "inconclusive":
-        total = doc.Count(len(each.compared))
-        if found.kind == "reproduced":
-            inside = doc.Count(sum(c.is_inside for c in each.compared))
+    judgement = claim.judgement
+    if judgement is None:
+        return claim.why
+    if judgement.kind != "inconclusive":
+        total = doc.Count(len(claim.comparisons))
+        if judgement.kind == "reproduced":
+            inside = doc.Count(sum(c.is_inside for c in claim.comparisons))
             rests = msg(
                 "{inside} of {total} intervals inside the range", inside=inside, total=total
             )
         else:
-            outside = doc.Count(sum(c.is_outside for c in each.compared))
+            outside = doc.Count(sum(c.is_outside for c in claim.comparisons))
             rests = msg(
                 "{outside} of {total} intervals outside the range", outside=outside, total=total
             )
-        return joined([rests, *each.missing, *_sentences(found.assumptions)], "; ")
-    needed: list[doc.Inline] = [*_although(each, found, analysis), *_sentences(found.warnings)]
-    if found.blocks_low and found.blocks_needed:
+        return joined([rests, *claim.missing, *_sentences(judgement.assumptions)], "; ")
+    needed: list[doc.Inline] = [
+        *_although(claim, judgement, analysis),
+        *_sentences(judgement.warnings),
+    ]
+    if judgement.blocks_low and judgement.blocks_needed:
         needed.append(
             msg(
                 "{blocks} would decide it",
-                blocks=more_blocks(found.blocks_low, found.blocks_needed),
+                blocks=more_blocks(judgement.blocks_low, judgement.blocks_needed),
             )
         )
-    elif not found.warnings and any(
-        c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared
+    elif not judgement.warnings and any(
+        c.tested and c.tested.ratio.n_sessions > 1 for c in claim.comparisons
     ):
         needed.append(msg("only more sessions would decide"))
-    elif not found.warnings and (noisiest := _noisiest(each.compared)):
+    elif not judgement.warnings and (noisiest := _noisiest(claim.comparisons)):
         needed.append(
             msg(
                 "too noisy: {comparison} varies between blocks",
                 comparison=_named(noisiest),
             )
         )
-    return joined([*needed, *each.notes], "; ")
+    return joined([*needed, *claim.notes], "; ")
 
 
 def _sentences(notes: Sequence[str]) -> Iterator[doc.Inline]:
@@ -198,25 +208,25 @@ def _sentences(notes: Sequence[str]) -> Iterator[doc.Inline]:
     return (warning.text for warning in merged(noted(text) for text in notes))
 
 
-def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[doc.Inline]:
+def _although(claim: JudgedClaim, judgement: Judgement, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield what intervals at their own level would say, where the correction or an objection leaves the claim open.
 
     Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
     """
-    for compared in each.compared:
-        tested = compared.tested
-        if tested and tested.claimed.apart and tested.ratio.n_sessions == 1:
+    for comparison in claim.comparisons:
+        answer = comparison.tested
+        if answer and answer.claimed.apart and answer.ratio.n_sessions == 1:
             return
     is_inside, is_outside = True, False
-    for check in each.claim.check:
-        of_check = [compared for compared in each.compared if compared.check == check]
-        needed = _needed(each, check)
-        is_inside &= sum(compared.is_inside for compared in of_check) >= needed
-        is_outside |= sum(not compared.is_outside for compared in of_check) < needed
-    outside = sum(compared.is_outside for compared in each.compared)
+    for check in claim.claim.check:
+        of_check = [comparison for comparison in claim.comparisons if comparison.check == check]
+        needed = _needed(claim, check)
+        is_inside &= sum(comparison.is_inside for comparison in of_check) >= needed
+        is_outside |= sum(not comparison.is_outside for comparison in of_check) < needed
+    outside = sum(comparison.is_outside for comparison in claim.comparisons)
     if not is_inside and not (is_outside and outside):
         return
-    total, level = doc.Count(len(each.compared)), analysis.level
+    total, level = doc.Count(len(claim.comparisons)), analysis.level
     if is_inside:
         yield msg("intervals inside the range at {level}", level=level)
     else:
@@ -226,39 +236,45 @@ def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterat
             total=total,
             level=level,
         )
-    if not found.warnings:
+    if not judgement.warnings:
         yield msg(
             "not after the correction for multiple comparisons (claims: {family}, comparisons of this one: {total})",
             total=total,
-            family=doc.Count(found.family),
+            family=doc.Count(judgement.family),
         )
 
 
-def _needed(each: JudgedClaim, check: CheckTable) -> int:
+def _needed(claim: JudgedClaim, check: CheckTable) -> int:
     """How many comparisons of a check must be inside."""
-    total = sum(c.check == check for c in each.compared)
+    total = sum(c.check == check for c in claim.comparisons)
     return total if check.needs == "each" else total // 2 + 1
 
 
-def _noisiest(compared: Sequence[ClaimedComparison]) -> ClaimedComparison | None:
+def _noisiest(comparisons: Sequence[ClaimedComparison]) -> ClaimedComparison | None:
     """Return the comparison with the widest interval of those that need no known number of blocks."""
-    open_ = [each for each in compared if each.tested and each.tested.outlook.high is None]
+    open_comparisons = [
+        comparison
+        for comparison in comparisons
+        if comparison.tested and comparison.tested.outlook.high is None
+    ]
     return max(
-        open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None
+        open_comparisons,
+        key=lambda comparison: comparison.tested.ratio.half_width if comparison.tested else 0.0,
+        default=None,
     )
 
 
-def _named(compared: ClaimedComparison) -> doc.Inline:
+def _named(comparison: ClaimedComparison) -> doc.Inline:
     """`docker / native, size=64`: a comparison in a sentence."""
-    sides = " / ".join(side.text for side in (compared.of, compared.to) if side)
+    sides = " / ".join(side.text for side in (comparison.of, comparison.to) if side)
     levels = tuple(
-        (factor, level) for factor, level in compared.point if factor not in (BENCHMARK, METRIC)
+        (factor, level) for factor, level in comparison.point if factor not in (BENCHMARK, METRIC)
     )
     return joined([sides, doc.Factor(levels)] if levels else [sides], ", ")
 
 
-def _method(found: Claims, analysis: Analysis) -> Iterator[doc.Part]:
-    if not found.family:
+def _method(claims: Claims, analysis: Analysis) -> Iterator[doc.Part]:
+    if not claims.family:
         return
     yield doc.Paragraph(
         msg(
@@ -266,48 +282,51 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[doc.Part]:
             "corrected for the number of claims, {family} (Holm): at most {alpha} of such tables hold a false one. "
             "The intervals, from blocks, hold at {level} for each ratio alone. So an interval may lie inside or "
             "outside and its claim be inconclusive: after the correction, or for the reason that stands beside it.",
-            family=doc.Count(found.family),
-            alpha=doc.Share(found.alpha, "declared"),
+            family=doc.Count(claims.family),
+            alpha=doc.Share(claims.alpha, "declared"),
             level=analysis.level,
         ),
         "muted",
     )
 
 
-def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> doc.Titled:
+def _section(claim: JudgedClaim, claims: Claims, marks: Marks, *, is_full: bool) -> doc.Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
-    source = doc.Paragraph(msg("Source: {source}", source=term(each.claim.source)), "muted")
-    parts: list[doc.Part] = [doc.Paragraph(_statement(each)), source]
-    if each.claim.note:
-        parts.append(doc.Paragraph(msg("Note: {note}", note=term(each.claim.note)), "muted"))
-    if each.judgement is None:
-        parts.append(doc.Paragraph(msg("Not tested here: {reason}", reason=each.why)))
-    elif each.compared:
-        ordered = sorted(each.compared, key=_certainty) if not is_full else list(each.compared)
-        shown = ordered if is_full else ordered[:_BRIEF]
-        parts.append(_comparisons(each, shown, found, marks))
-        if len(shown) < len(ordered):
-            more = len(ordered) - len(shown)
+    source = doc.Paragraph(msg("Source: {source}", source=term(claim.claim.source)), "muted")
+    parts: list[doc.Part] = [doc.Paragraph(_statement(claim)), source]
+    if claim.claim.note:
+        parts.append(doc.Paragraph(msg("Note: {note}", note=term(claim.claim.note)), "muted"))
+    if claim.judgement is None:
+        parts.append(doc.Paragraph(msg("Not tested here: {reason}", reason=claim.why)))
+    elif claim.comparisons:
+        comparisons = (
+            sorted(claim.comparisons, key=_certainty) if not is_full else list(claim.comparisons)
+        )
+        shown_comparisons = comparisons if is_full else comparisons[:_BRIEF]
+        parts.append(_comparisons(claim, shown_comparisons, claims, marks))
+        if len(shown_comparisons) < len(comparisons):
+            hidden_count = len(comparisons) - len(shown_comparisons)
             parts.append(
                 doc.Paragraph(
-                    plural("{count} comparison more", "{count} comparisons more", more), "muted"
+                    plural("{count} comparison more", "{count} comparisons more", hidden_count),
+                    "muted",
                 )
             )
-    parts += [doc.Paragraph(note, "caution") for note in each.notes]
-    title = joined([each.claim.id, _word(each)], ": ")
-    return doc.Titled(title, tuple(parts), key=f"claim {each.claim.id}")
+    parts += [doc.Paragraph(note, "caution") for note in claim.notes]
+    title = joined([claim.claim.id, _word(claim)], ": ")
+    return doc.Titled(title, tuple(parts), key=f"claim {claim.claim.id}")
 
 
-def _certainty(compared: ClaimedComparison) -> float:
+def _certainty(comparison: ClaimedComparison) -> float:
     """Comparisons that speak least for the claim come first."""
-    return -compared.tested.p_inside if compared.tested else -2.0
+    return -comparison.tested.p_inside if comparison.tested else -2.0
 
 
 def _comparisons(
-    each: JudgedClaim, shown: Sequence[ClaimedComparison], found: Claims, marks: Marks
+    claim: JudgedClaim, comparisons: Sequence[ClaimedComparison], claims: Claims, marks: Marks
 ) -> doc.Table:
-    alike = _alike(each.compared)
-    has_published = each.claim.published is not None
+    shared_factors = _alike(claim.comparisons)
+    has_published = claim.claim.published is not None
     columns = (
         doc.Column("compared", msg("compared"), wraps=True),
         doc.Column("claimed", msg("claimed")),
@@ -316,73 +335,85 @@ def _comparisons(
         doc.Column("blocks", msg("blocks"), is_number=True, room="wide"),
     )
     rows = []
-    for compared in shown:
+    for comparison in comparisons:
         published_here: tuple[doc.Inline, ...] = ()
         if has_published:
-            first = each.claim.published if compared.check == each.claim.check[0] else None
+            first = claim.claim.published if comparison.check == claim.claim.check[0] else None
             published_here = (_amount(first) if first is not None else doc.Nothing(),)
-        cells: tuple[doc.Inline, ...] = (styled(compared.reason, "error"),)
-        if compared.tested is not None:
-            ratio = compared.tested.ratio
+        cells: tuple[doc.Inline, ...] = (styled(comparison.reason, "error"),)
+        if comparison.tested is not None:
+            ratio = comparison.tested.ratio
             share = doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
-            cells = (share, doc.Count(compared.tested.n_blocks))
+            cells = (share, doc.Count(comparison.tested.n_blocks))
         rows.append(
             doc.TableRow(
-                (_what(compared, found, marks, alike), _range(compared), *published_here, *cells)
+                (
+                    _what(comparison, claims, marks, shared_factors),
+                    _range(comparison),
+                    *published_here,
+                    *cells,
+                )
             )
         )
     return doc.table_of(
         columns,
         rows,
-        key=each.claim.id,
-        label=msg("comparisons of {claim}", claim=each.claim.id),
+        key=claim.claim.id,
+        label=msg("comparisons of {claim}", claim=claim.claim.id),
         style="list",
     )
 
 
 def _what(
-    compared: ClaimedComparison, found: Claims, marks: Marks, alike: Collection[str]
+    comparison: ClaimedComparison, claims: Claims, marks: Marks, shared_factors: Collection[str]
 ) -> doc.Inline:
     """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication, and marks.
 
-    alike: factors that say nothing, since all comparisons of the claim share their level.
+    shared_factors: factors that say nothing, since all comparisons of the claim share their level.
     """
-    check = compared.check
-    what = _side(compared, compared.of.text, compared.of.platform, found, marks)
-    if compared.to is not None:
-        to = _side(compared, compared.to.text, compared.to.platform, found, marks)
-        what = joined([what, to], " / ")
+    check = comparison.check
+    text = _side(comparison, comparison.of.text, comparison.of.platform, claims, marks)
+    if comparison.to is not None:
+        to = _side(comparison, comparison.to.text, comparison.to.platform, claims, marks)
+        text = joined([text, to], " / ")
     if check.reference:
-        here = found.mapped.get(check.reference, check.reference)
-        reference = _side(compared, here, here, found, marks)
-        what = msg("{ratio}, both relative to {reference}", ratio=what, reference=reference)
+        stand_in = claims.mapped.get(check.reference, check.reference)
+        reference = _side(comparison, stand_in, stand_in, claims, marks)
+        text = msg("{ratio}, both relative to {reference}", ratio=text, reference=reference)
     if check.kind == "monotone":
-        what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(check.along))
+        text = msg("{ratio}, for each doubling of {factor}", ratio=text, factor=str(check.along))
     elif check.kind == "link_rate":
-        what = msg("{side} relative to the rate limit of its link", side=what)
+        text = msg("{side} relative to the rate limit of its link", side=text)
     elif check.kind == "spread" and check.over == "points":
-        what = msg("spread of {ratio} over points", ratio=what)
+        text = msg("spread of {ratio} over points", ratio=text)
     elif check.over == "trials":
-        what = msg("spread of {side} over guests / within a guest", side=what)
+        text = msg("spread of {side} over guests / within a guest", side=text)
     elif check.over == "pairing":
-        what = msg("spread of {ratio} within blocks / across blocks", ratio=what)
+        text = msg("spread of {ratio} within blocks / across blocks", ratio=text)
     elif check.kind == "spread":
-        what = msg("spread of {ratio} over blocks", ratio=what)
+        text = msg("spread of {ratio} over blocks", ratio=text)
     if check.average_over:
-        what = msg(
-            "{ratio}, averaged over {factors}", ratio=what, factors=", ".join(check.average_over)
+        text = msg(
+            "{ratio}, averaged over {factors}", ratio=text, factors=", ".join(check.average_over)
         )
-    point = tuple((factor, level) for factor, level in compared.point if factor not in alike)
-    return joined([what, doc.Factor(point)] if point else [what], ", ")
+    point = tuple(
+        (factor, level) for factor, level in comparison.point if factor not in shared_factors
+    )
+    return joined([text, doc.Factor(point)] if point else [text], ", ")
 
 
 def _side(
-    compared: ClaimedComparison, text: str, platform: str, found: Claims, marks: Marks
+    comparison: ClaimedComparison, text: str, platform: str, claims: Claims, marks: Marks
 ) -> doc.Inline:
     """Return a side with the platform that it stands for, and the marks of its own."""
-    named = compared.check.platforms("")
+    published_names = comparison.check.platforms("")
     original = next(
-        (there for there, here in found.mapped.items() if here == platform and there in named), ""
+        (
+            there
+            for there, here in claims.mapped.items()
+            if here == platform and there in published_names
+        ),
+        "",
     )
     side: doc.Inline = (
         msg("{side} (for {platform})", side=text, platform=original) if original else text
@@ -392,9 +423,9 @@ def _side(
     return msg("{side} ({marks})", side=side, marks=joined(map(term, marks[platform])))
 
 
-def _alike(compared: Sequence[ClaimedComparison]) -> set[str]:
+def _alike(comparisons: Sequence[ClaimedComparison]) -> set[str]:
     """`benchmark` and `metric` where all comparisons of a claim have the same."""
-    points = [dict(each.point) for each in compared]
+    points = [dict(comparison.point) for comparison in comparisons]
     return {name for name in (BENCHMARK, METRIC) if len({point.get(name) for point in points}) == 1}
 
 
@@ -403,12 +434,12 @@ def _amount(ratio: float) -> doc.Relative:
     return doc.Relative(ratio, is_of="amount")
 
 
-def _range(compared: ClaimedComparison) -> doc.Inline:
-    if compared.low > 0 and math.isfinite(compared.high):
-        return msg("{low} to {high}", low=_amount(compared.low), high=_amount(compared.high))
-    if compared.low > 0:
-        return msg("above {bound}", bound=_amount(compared.low))
-    return msg("below {bound}", bound=_amount(compared.high))
+def _range(comparison: ClaimedComparison) -> doc.Inline:
+    if comparison.low > 0 and math.isfinite(comparison.high):
+        return msg("{low} to {high}", low=_amount(comparison.low), high=_amount(comparison.high))
+    if comparison.low > 0:
+        return msg("above {bound}", bound=_amount(comparison.low))
+    return msg("below {bound}", bound=_amount(comparison.high))
 
 
 VIEW = register_view(

@@ -21,7 +21,7 @@ from vtax.question import Projection, Selection, by, rest
 from vtax.report import document as doc
 from vtax.report.analysis.compared import (
     Cell,
-    Compared,
+    CellPair,
     Contrasts,
     Mismatch,
     Side,
@@ -292,7 +292,7 @@ def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
             raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
 
-def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
+def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[CellPair]:
     """Cells of the two sides that are alike but for what the sides say, with those of their further runs."""
     fixed = (*treatment.levels, *baseline.levels)
     for section in treatment.analysis.sections:
@@ -305,7 +305,7 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
         for cells in _joined(section, treatment, baseline):
             row, base = cells[0][0].row, cells[1][0].row
             levels = Levels({**base.cell.levels, **row.cell.levels}).without(fixed)
-            yield Compared(section, levels, row, base, cells, reason=reason)
+            yield CellPair(section, levels, row, base, cells, reason=reason)
 
 
 def _is_wanted(section: Section, metric: str, label: str) -> bool:
@@ -378,7 +378,7 @@ def _placed(
     return cells_by_place
 
 
-def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
+def _split(pairs: Sequence[CellPair]) -> tuple[list[CellPair], tuple[Mismatch, ...]]:
     """Pairs of whole runs with the same settings, and the cells of the others, each once.
 
     Factors of either cell are settings that the pairs were matched by.
@@ -409,12 +409,12 @@ def unmatched_cells(
     return tuple(cell for key, cell in cells.items() if key not in keys)
 
 
-def _is_in_table(pair: Compared) -> bool:
+def _is_in_table(pair: CellPair) -> bool:
     """Whether the run's own table has this ratio: of a platform to the baseline, at the same point."""
     return pair.section.point_of(pair.treatment).baseline is pair.baseline
 
 
-def _as_in_table(pair: Compared) -> Compared:
+def _as_in_table(pair: CellPair) -> CellPair:
     """Return the pair with the answer of the run's table, judged in the family of that."""
     try:
         check(pair)
@@ -426,7 +426,7 @@ def _as_in_table(pair: Compared) -> Compared:
     )
 
 
-def paired(pair: Compared, analysis: Analysis) -> Contrast:
+def paired(pair: CellPair, analysis: Analysis) -> Contrast:
     """Judge a pair of one run. Raises StatsError when its sides cannot be compared."""
     check(pair)
     result = row_contrast(pair.treatment, pair.baseline, pair.section.better, analysis.units)
@@ -435,7 +435,7 @@ def paired(pair: Compared, analysis: Analysis) -> Contrast:
     return result
 
 
-def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
+def _paired(pairs: Sequence[CellPair], side: Side) -> list[CellPair]:
     """Block-paired ratios and verdicts, under the rule that ended the run; those of a metric are one family."""
     result = list(pairs)
     for family in by_table(pairs):
@@ -451,14 +451,14 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     return result
 
 
-def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
+def _answered(pair: CellPair, answer: Comparison | StatsError) -> CellPair:
     if isinstance(answer, StatsError):
         return replace(pair, reason=answer.note)
     verdict = worded(answer.verdict, pair.section.metric.role)
     return replace(pair, ratio=answer.ratio, verdict=verdict)
 
 
-def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[doc.Inline]:
+def differences_of(sides: tuple[Side, Side], pairs: Sequence[CellPair]) -> Iterator[doc.Inline]:
     """Yield what differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}

@@ -9,7 +9,7 @@ from itertools import groupby
 from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import ResultPoint, Row
-from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.compared import CellPair, Contrasts
 from vtax.report.analysis.next_step import UndecidedRow, next_step_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, styled
@@ -30,76 +30,78 @@ def document_of(contrasts: Contrasts) -> doc.Document:
     warnings.
     """
     table_of = _table_of_runs if contrasts.treatment.is_run else _table
-    compared = contrasts.compared
-    parts: list[doc.Part] = [_summary(contrasts, compared)]
-    for section in {id(each.section): each.section for each in compared}.values():
-        here = [each for each in compared if each.section is section]
+    pairs = contrasts.pairs
+    parts: list[doc.Part] = [_summary(contrasts, pairs)]
+    for section in {id(pair.section): pair.section for pair in pairs}.values():
+        section_pairs = [pair for pair in pairs if pair.section is section]
         parts.append(
             doc.Titled(
                 shared.title_of(section),
-                (table_of(here, contrasts), means_of_sides(here, contrasts)),
+                (table_of(section_pairs, contrasts), means_of_sides(section_pairs, contrasts)),
                 subtitle=shared.subtitle_of(section),
             )
         )
     parts.append(doc.Paragraph(_method(contrasts), "muted"))
-    noted_of = shared.absence_as_far_as_shown((each.ratio, each.verdict) for each in compared)
+    noted_of = shared.absence_as_far_as_shown((pair.ratio, pair.verdict) for pair in pairs)
     parts += [doc.Paragraph(text, "muted") for text in noted_of]
-    parts += _notes(compared, contrasts)
-    parts += _across_runs(compared, contrasts)
-    warnings = _warnings(contrasts, compared)
+    parts += _notes(pairs, contrasts)
+    parts += _across_runs(pairs, contrasts)
+    warnings = _warnings(contrasts, pairs)
     parts += shared.warnings_part(warnings)
-    nothing = "" if any(each.ratio for each in contrasts.compared) else contrasts.reason_empty()
+    reason_empty = "" if any(pair.ratio for pair in contrasts.pairs) else contrasts.reason_empty()
     data = {
         "schema": "vtax.compare/1",
-        **values_of(replace(contrasts, compared=tuple(compared))),
+        **values_of(replace(contrasts, pairs=tuple(pairs))),
         "family": contrasts.family,
         "coded_warnings": warnings,
     }
-    return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=nothing)
+    return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=reason_empty)
 
 
-def _warnings(contrasts: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
+def _warnings(contrasts: Contrasts, pairs: Sequence[CellPair]) -> tuple[doc.Warning, ...]:
     """About the runs, then about figures."""
-    given = [noted(text, _place(each, contrasts)) for each in compared for text in each.warnings]
+    warnings_of_pairs = [
+        noted(text, _place(pair, contrasts)) for pair in pairs for text in pair.warnings
+    ]
     about_runs = []
-    alone = [each for each in compared if contrasts.is_of_one_session(each.ratio)]
-    if alone:
-        is_all = len(alone) == sum(each.ratio is not None for each in compared)
-        places = () if is_all else tuple(_place(each, contrasts) for each in alone)
+    one_session_pairs = [pair for pair in pairs if contrasts.is_of_one_session(pair.ratio)]
+    if one_session_pairs:
+        is_all = len(one_session_pairs) == sum(pair.ratio is not None for pair in pairs)
+        places = () if is_all else tuple(_place(pair, contrasts) for pair in one_session_pairs)
         warning = doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
         about_runs.append(warning)
     for text in contrasts.warnings:
         about_runs.append(doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast"))
-    return (*about_runs, *merged(given))
+    return (*about_runs, *merged(warnings_of_pairs))
 
 
-def _place(pair: Compared, contrasts: Contrasts) -> doc.WarnedPlace:
+def _place(pair: CellPair, contrasts: Contrasts) -> doc.WarnedPlace:
     platform = pair.treatment.platform.name if contrasts.treatment.is_run else ""
     return doc.WarnedPlace(platform, pair.section.name, levels_of(pair.levels))
 
 
 def _method(contrasts: Contrasts) -> doc.Inline:
-    how = msg("paired by block") if contrasts.is_paired else msg("two samples of blocks")
-    if any(each.ratio and each.ratio.n_sessions > 1 for each in contrasts.compared):
-        how = msg("two samples of sessions")
+    pairing = msg("paired by block") if contrasts.is_paired else msg("two samples of blocks")
+    if any(pair.ratio and pair.ratio.n_sessions > 1 for pair in contrasts.pairs):
+        pairing = msg("two samples of sessions")
         if contrasts.is_paired:
-            how = msg("paired by block, over sessions")
+            pairing = msg("paired by block, over sessions")
     sides = {"treatment": contrasts.treatment.text, "baseline": contrasts.baseline.text}
     if not contrasts.family:
-        reason = next((each.reason for each in contrasts.compared if each.ratio), "")
-        return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
+        reason = next((pair.reason for pair in contrasts.pairs if pair.ratio), "")
+        return joined([msg("{treatment} / {baseline}, {how}", how=pairing, **sides), reason], "; ")
     margin = doc.Share(contrasts.margin, "declared")
     if not contrasts.is_paired:
         return plural(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
             contrasts.family,
-            how=how,
+            how=pairing,
             margin=margin,
             **sides,
         )
     of_run: dict[str, doc.Inline] = {
-        "how": how,
+        "how": pairing,
         "margin": margin,
         "run": contrasts.baseline.name,
         "families": listed(map(doc.Count, contrasts.families)),
@@ -119,60 +121,61 @@ def _method(contrasts: Contrasts) -> doc.Inline:
     )
 
 
-def _table(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
+def _table(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table:
     """Return both sides as two rows, the baseline first."""
     points = []
-    for each in compared:
-        baseline = replace(each.baseline.platform, name=contrasts.baseline.text, is_baseline=True)
+    for pair in pairs:
+        baseline = replace(pair.baseline.platform, name=contrasts.baseline.text, is_baseline=True)
         treatment = replace(
-            each.treatment.platform, name=contrasts.treatment.text, is_baseline=False
+            pair.treatment.platform, name=contrasts.treatment.text, is_baseline=False
         )
         rows = (
             replace(
-                each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False
+                pair.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False
             ),
             replace(
-                each.treatment,
+                pair.treatment,
                 platform=treatment,
-                ratio=each.ratio,
-                verdict=each.verdict,
-                reason="" if each.ratio else each.reason,
+                ratio=pair.ratio,
+                verdict=pair.verdict,
+                reason="" if pair.ratio else pair.reason,
                 target_missed=False,
             ),
         )
-        points.append(ResultPoint(each.name, each.levels, rows))
-    section = replace(compared[0].section, points=tuple(points))
-    made = result_table(
+        points.append(ResultPoint(pair.name, pair.levels, rows))
+    section = replace(pairs[0].section, points=tuple(points))
+    table = result_table(
         section, doc.Share(contrasts.confidence, "declared"), contrasts.baseline.text, {}
     )
-    interval = _interval_title(contrasts, [each.ratio for each in compared])
+    interval = _interval_title(contrasts, [pair.ratio for pair in pairs])
     title = shared.percent_title(contrasts.baseline.text, interval)
     columns = (
-        replace(each, title=title) if each.key == "percent" else each for each in made.columns
+        replace(column, title=title) if column.key == "percent" else column
+        for column in table.columns
     )
-    return replace(made, columns=tuple(columns))
+    return replace(table, columns=tuple(columns))
 
 
-def _table_of_runs(compared: Sequence[Compared], contrasts: Contrasts) -> doc.Table:
+def _table_of_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table:
     """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
-    section = compared[0].section
+    section = pairs[0].section
     scale = shared.scale_of(section)
-    half = msg("±{level}", level=doc.Share(contrasts.confidence, "declared"))
+    half_width = msg("±{level}", level=doc.Share(contrasts.confidence, "declared"))
     treatment, baseline = contrasts.treatment.name, contrasts.baseline.name
-    interval = _interval_title(contrasts, [pair.ratio for pair in compared])
+    interval = _interval_title(contrasts, [pair.ratio for pair in pairs])
     columns = (
         shared.PLATFORM,
         doc.Column("treatment_mean", _heading(treatment, scale), is_number=True),
-        doc.Column("treatment_half_width", half, room="wide", of="treatment_mean"),
+        doc.Column("treatment_half_width", half_width, room="wide", of="treatment_mean"),
         doc.Column("baseline_mean", _heading(baseline, scale), is_number=True),
-        doc.Column("baseline_half_width", half, room="wide", of="baseline_mean"),
+        doc.Column("baseline_half_width", half_width, room="wide", of="baseline_mean"),
         doc.Column("percent", shared.percent_title(baseline, interval), is_number=True),
         doc.Column("verdict", msg("verdict")),
     )
     groups = []
-    for levels, pairs in groupby(compared, key=lambda pair: levels_of(pair.levels)):
+    for levels, point_pairs in groupby(pairs, key=lambda pair: levels_of(pair.levels)):
         rows = []
-        for pair in pairs:
+        for pair in point_pairs:
             platform = shared.platform_of(pair.treatment.platform)
             rows.append(doc.TableRow((platform, *_cells_of_runs(pair, scale))))
         groups.append(doc.Group(tuple(rows), doc.Factor(levels) if levels else ""))
@@ -185,7 +188,7 @@ def _heading(run: str, scale: doc.Scale) -> doc.Inline:
     return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
 
 
-def _cells_of_runs(pair: Compared, scale: doc.Scale) -> list[doc.Inline]:
+def _cells_of_runs(pair: CellPair, scale: doc.Scale) -> list[doc.Inline]:
     of, to = shared.mean_cells(pair.treatment, scale), shared.mean_cells(pair.baseline, scale)
     cells = [*of, *to]
     if pair.ratio is None:
@@ -196,28 +199,28 @@ def _cells_of_runs(pair: Compared, scale: doc.Scale) -> list[doc.Inline]:
     return [*cells, styled(shared.relative_of(pair.ratio, pair.section), "strong"), verdict]
 
 
-def _summary(contrasts: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
+def _summary(contrasts: Contrasts, pairs: Sequence[CellPair]) -> doc.Titled:
     """Return the answer, what was not compared, and what to do next."""
     left_out = list(_left_out(contrasts)) if contrasts.treatment.is_run else []
-    parts = [*answer_of(contrasts, compared), *left_out, *next_of(contrasts, compared)]
+    parts = [*answer_of(contrasts, pairs), *left_out, *next_of(contrasts, pairs)]
     return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
 
 
 def _left_out(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield how many cells of whole runs are not compared, and why."""
     reasons: dict[str, list[doc.Inline]] = {}
-    for each in contrasts.mismatched:
-        for reason in each.reasons:
+    for mismatch in contrasts.mismatched:
+        for reason in mismatch.reasons:
             reasons.setdefault(repr(reason), []).append(reason)
     items: list[doc.Inline] = []
     if count := len(contrasts.mismatched):
-        why = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
+        named_reasons = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
         items.append(
             plural(
                 "{count} cell, whose settings differ ({names})",
                 "{count} cells, whose settings differ ({names})",
                 count,
-                names=joined(why, "; "),
+                names=joined(named_reasons, "; "),
             )
         )
     for side, cells in (
@@ -249,32 +252,32 @@ def _kinds_of(cells: Sequence[CellRecord]) -> list[doc.Inline]:
 def _interval_title(contrasts: Contrasts, ratios: Sequence[Estimate | None]) -> doc.Inline:
     """Return the head of a column of intervals; it names those that say nothing of another session."""
     level = doc.Share(contrasts.confidence, "declared")
-    known = [ratio for ratio in ratios if ratio is not None]
-    if known and all(map(contrasts.is_of_one_session, known)):
+    known_ratios = [ratio for ratio in ratios if ratio is not None]
+    if known_ratios and all(map(contrasts.is_of_one_session, known_ratios)):
         return msg("{level} interval of these sessions", level=level)
     return msg("{level} interval", level=level)
 
 
-def _notes(compared: Sequence[Compared], contrasts: Contrasts) -> Iterator[doc.Part]:
+def _notes(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
-    several = [
+    repeated_sides = [
         side
         for side in (contrasts.treatment, contrasts.baseline)
         if sum(len(run.analysis.sessions) for run in side.runs) > 1
     ]
-    if several and any(contrasts.is_of_one_session(each.ratio) for each in compared):
+    if repeated_sides and any(contrasts.is_of_one_session(pair.ratio) for pair in pairs):
         text = msg(
             "± of {run} is over sessions, the interval of the percent over blocks",
-            run=several[0].name,
+            run=repeated_sides[0].name,
         )
         yield doc.Paragraph(text, "muted")
 
 
-def _across_runs(compared: Sequence[Compared], contrasts: Contrasts) -> Iterator[doc.Part]:
+def _across_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield a table of each; none where there is nothing for it."""
     if contrasts.is_paired:
         return
-    if rows := list(_next_rows(compared)):
+    if rows := list(_next_rows(pairs)):
         columns: tuple[doc.Column, ...] = (
             shared.PLATFORM,
             doc.Column("metric", msg("metric"), wraps=True),
@@ -292,8 +295,8 @@ def _across_runs(compared: Sequence[Compared], contrasts: Contrasts) -> Iterator
             ),
         )
         yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
-    if rows := list(_relative_rows(compared)):
-        interval = _interval_title(contrasts, [each.relative for each in compared])
+    if rows := list(_relative_rows(pairs)):
+        interval = _interval_title(contrasts, [pair.relative for pair in pairs])
         title = msg(
             "percent of {run}, both relative\nto {baseline} [{interval}]",
             run=contrasts.baseline.name,
@@ -318,44 +321,44 @@ def _titled_table(
     key: str,
     columns: tuple[doc.Column, ...],
     rows: Sequence[doc.TableRow],
-    *further: doc.Part,
+    *further_parts: doc.Part,
 ) -> doc.Titled:
     table = doc.table_of(columns, rows, key=key, label=title, style="result")
-    return doc.Titled(title, (table, *further), key=key)
+    return doc.Titled(title, (table, *further_parts), key=key)
 
 
-def _next_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
-    for each in compared:
-        ratio = each.ratio
+def _next_rows(pairs: Sequence[CellPair]) -> Iterator[doc.TableRow]:
+    for pair in pairs:
+        ratio = pair.ratio
         if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
             continue
-        shown = replace(shared.relative_of(ratio, each.section), shows="estimate")
+        relative = replace(shared.relative_of(ratio, pair.section), shows="estimate")
         yield doc.TableRow(
             (
-                *_platform_and_metric(each),
+                *_platform_and_metric(pair),
                 doc.Count(ratio.n_sessions),
-                shown,
-                shared.predicted_of(ratio, each.section),
+                relative,
+                shared.predicted_of(ratio, pair.section),
             )
         )
 
 
-def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
-    for each in compared:
-        if each.relative is not None:
-            share = shared.relative_of(each.relative, each.section)
-            yield doc.TableRow((*_platform_and_metric(each), share))
+def _relative_rows(pairs: Sequence[CellPair]) -> Iterator[doc.TableRow]:
+    for pair in pairs:
+        if pair.relative is not None:
+            share = shared.relative_of(pair.relative, pair.section)
+            yield doc.TableRow((*_platform_and_metric(pair), share))
 
 
-def _platform_and_metric(pair: Compared) -> tuple[doc.Inline, doc.Inline]:
+def _platform_and_metric(pair: CellPair) -> tuple[doc.Inline, doc.Inline]:
     name = joined([pair.section.name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""])
     return shared.platform_of(pair.treatment.platform), name
 
 
-def answer_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
-    """Yield the sentence. shown: of the comparisons."""
-    if shown:
-        words = words_of([_judged(each, contrasts) for each in shown], contrasts.baseline.text)
+def answer_of(contrasts: Contrasts, pairs: Sequence[CellPair]) -> Iterator[doc.Part]:
+    """Yield the sentence about the pairs."""
+    if pairs:
+        words = words_of([_judged(pair, contrasts) for pair in pairs], contrasts.baseline.text)
         answer = msg(
             "{treatment} against {baseline}: {parts}.",
             parts=words,
@@ -365,9 +368,11 @@ def answer_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.P
         yield doc.Paragraph(styled(answer, "strong"))
 
 
-def _judged(pair: Compared, contrasts: Contrasts) -> SpokenComparison:
+def _judged(pair: CellPair, contrasts: Contrasts) -> SpokenComparison:
     """`iperf3 direction=send`; of runs `podman on iperf3`."""
-    name: doc.Inline = shared.name_of(pair.section, (other.section for other in contrasts.compared))
+    name: doc.Inline = shared.name_of(
+        pair.section, (other_pair.section for other_pair in contrasts.pairs)
+    )
     name = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
     if contrasts.treatment.is_run:
         name = msg(
@@ -378,23 +383,23 @@ def _judged(pair: Compared, contrasts: Contrasts) -> SpokenComparison:
     return SpokenComparison(name, pair.section, _row(pair))
 
 
-def _row(pair: Compared) -> Row:
+def _row(pair: CellPair) -> Row:
     """Return the treatment with the ratio of these two sides."""
     return replace(pair.treatment, ratio=pair.ratio, verdict=pair.verdict, reason=pair.reason)
 
 
-def next_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
+def next_of(contrasts: Contrasts, pairs: Sequence[CellPair]) -> Iterator[doc.Part]:
     """Yield what would decide: blocks within a run, sessions across runs."""
-    undecided = [
-        each
-        for each in shown
-        if each.ratio and (not each.verdict or each.verdict.kind == "undecided")
+    undecided_pairs = [
+        pair
+        for pair in pairs
+        if pair.ratio and (not pair.verdict or pair.verdict.kind == "undecided")
     ]
-    if not undecided:
+    if not undecided_pairs:
         return
     if not contrasts.is_paired:
         text = msg("Next: only more sessions would decide.")
-        if any(each.verdict is None for each in undecided):
+        if any(pair.verdict is None for pair in undecided_pairs):
             text = msg(
                 "Next: measure both sides in several sessions, by further runs or vtax resume --session."
             )
@@ -402,8 +407,8 @@ def next_of(contrasts: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Par
         return
     analysis = contrasts.treatment.analysis
     rows = [
-        UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
-        for each in undecided
-        if each.verdict
+        UndecidedRow(pair.section, pair.section.point_of(pair.treatment), _row(pair))
+        for pair in undecided_pairs
+        if pair.verdict
     ]
     yield from next_line(analysis, next_step_of(analysis, rows))

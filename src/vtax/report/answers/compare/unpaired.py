@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.messages import Note
 from vtax.pairing import Logs
-from vtax.report.analysis.compared import Cell, Compared, Side
+from vtax.report.analysis.compared import Cell, CellPair, Side
 from vtax.report.analysis.result import logs_to, tried
 from vtax.report.analysis.values import Row, is_other_quantity
 from vtax.stats.checks import StatsError, positive_logs
@@ -33,8 +33,8 @@ from vtax.store.query import Floats, Ints
 
 
 def unpaired(
-    pairs: Sequence[Compared], sides: tuple[Side, Side], confidence: float
-) -> list[Compared]:
+    pairs: Sequence[CellPair], sides: tuple[Side, Side], confidence: float
+) -> list[CellPair]:
     """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
 
     A ratio of one session a side has none: were the effect of a session as large as a block's, half of
@@ -87,7 +87,7 @@ def unpaired(
 
 
 def _verdicts(
-    pairs: Sequence[Compared], ratios: Mapping[int, Ratio], level: float
+    pairs: Sequence[CellPair], ratios: Mapping[int, Ratio], level: float
 ) -> dict[int, Verdict]:
     """Return the verdicts on the ratios over several sessions, by their numbers: one family.
 
@@ -116,7 +116,7 @@ def _verdicts(
     return {int(name): verdict for name, verdict in final_verdicts.items()}
 
 
-def trials_of(pair: Compared) -> Contrast:
+def trials_of(pair: CellPair) -> Contrast:
     """Return what failed on either side in all of its runs, and how finely they measured; without blocks."""
     of, to = ([cell.row for cell in side] for side in pair.cells)
     failed = sum(row.failed for row in of), sum(row.failed for row in to)
@@ -140,7 +140,7 @@ def shared_baseline(sides: tuple[Side, Side]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def check(pair: Compared) -> None:
+def check(pair: CellPair) -> None:
     """Raise StatsError when a pair cannot be compared."""
     if pair.reason:
         raise StatsError(pair.reason)
@@ -150,7 +150,7 @@ def check(pair: Compared) -> None:
         positive_logs(row.block_means, f"values of the {name}")
 
 
-def _pooled(pair: Compared) -> Compared:
+def _pooled(pair: CellPair) -> CellPair:
     """Return the pair with one row a side: of several runs, its values are the means of sessions."""
     treatment, baseline = map(_pooled_row, pair.cells)
     return replace(pair, treatment=treatment, baseline=baseline)
@@ -172,7 +172,7 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     return replace(row, summary=summary, blocks=blocks, block_means=values, failed=failed)
 
 
-def _ratio(pair: Compared, logs_of: Callable[[Cell], Logs], level: float) -> Ratio:
+def _ratio(pair: CellPair, logs_of: Callable[[Cell], Logs], level: float) -> Ratio:
     """Treatment / baseline over sessions, or over the blocks of one session a side. Raises StatsError."""
     treatment, baseline = (logs_of_runs(side, logs_of) for side in pair.cells)
     return unpaired_over_sessions(treatment, baseline, level) or unpaired_ratio_of_logs(
@@ -202,7 +202,7 @@ def _own_logs(cell: Cell) -> Logs:
     return Logs(cell.row.blocks, positive_logs(cell.row.block_means, "values")).known()
 
 
-def _relative(pair: Compared, baseline_name: str, level: float, confidence: float) -> Ratio | None:
+def _relative(pair: CellPair, baseline_name: str, level: float, confidence: float) -> Ratio | None:
     """Return the ratio of the two sides' ratios to their common baseline; None where there is none."""
     if not baseline_name or baseline_name in (
         pair.treatment.platform.name,

@@ -97,11 +97,14 @@ class _Builder:
         self.is_alone = is_alone
         self.order = [platform.name for platform in analysis.platforms]
         if drawing.figure.kind == "table":  # as it is printed
-            here = [
+            first_platforms = [
                 next((p.platform for p in drawing.places if p.there == name), name)
                 for name in self._of_paper()
             ]
-            self.order = [*here, *(name for name in self.order if name not in here)]
+            self.order = [
+                *first_platforms,
+                *(name for name in self.order if name not in first_platforms),
+            ]
         self.colours = analysis.colours
         self.marks = {platform.name: platform.marks for platform in analysis.platforms}
         self.titles = {
@@ -123,9 +126,9 @@ class _Builder:
             at_x[key] = _number(key) if figure.kind == "lines" else float(number)
         drawn, values = [], []
         for number, panel in enumerate(panels):
-            own = [place for place in places if self._key(place, figure.panel) == panel]
-            drawn.append(self._panel(panel, self._scale(own), own))
-            for place in own:
+            panel_places = [place for place in places if self._key(place, figure.panel) == panel]
+            drawn.append(self._panel(panel, self._scale(panel_places), panel_places))
+            for place in panel_places:
                 if not (place.tests or place.here or place.printed):
                     continue
                 value = doc.ChartValue(
@@ -182,7 +185,7 @@ class _Builder:
 
     def _key(self, place: Plotted, axis: str | None) -> str:
         """Return where a place is on an axis, as text."""
-        named = {
+        keys = {
             PLATFORM: place.platform,
             TEST: str(place.test),
             HOST: str(place.host),
@@ -191,14 +194,14 @@ class _Builder:
         }
         if axis is None:
             return ""
-        return named[axis] if axis in named else place.levels.get(axis, "")
+        return keys[axis] if axis in keys else place.levels.get(axis, "")
 
     def _keys(self, places: Sequence[Plotted], axis: str | None) -> list[str]:
         """Return all keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
-        found = list(dict.fromkeys(self._key(place, axis) for place in places))
+        keys = list(dict.fromkeys(self._key(place, axis) for place in places))
         if axis == PLATFORM:
             return sorted(
-                found,
+                keys,
                 key=lambda name: self.order.index(name) if name in self.order else len(self.order),
             )
         if axis == _ROW:
@@ -207,25 +210,29 @@ class _Builder:
                 for label in self.figure.benchmarks
                 for metric in self.figure.metrics
             ]
-            return [row for row in rows if row in found]
+            return [row for row in rows if row in keys]
         if axis in (METRIC, BENCHMARK, QUANTITY):
-            own: Sequence[str] = {
+            order: Sequence[str] = {
                 METRIC: self.figure.metrics,
                 BENCHMARK: self.figure.benchmarks,
                 QUANTITY: self.figure.quantities,
             }[axis]
-            return [name for name in own if name in found]
-        numbers = {key: number_of(key) for key in found}
+            return [name for name in order if name in keys]
+        numbers = {key: number_of(key) for key in keys}
         if all(number is not None for number in numbers.values()):
-            return sorted(found, key=_number)
-        return found
+            return sorted(keys, key=_number)
+        return keys
 
     def _label(self, key: str, axis: str | None, places: Sequence[Plotted]) -> doc.Inline:
         """Return what a key is called beside its axis."""
         if axis == PLATFORM:
-            there = next((place.there for place in places if place.platform == key), key)
+            published_name = next((place.there for place in places if place.platform == key), key)
             name: doc.Inline = doc.PlatformCell(key, self.marks.get(key, ()))
-            return msg("{here} for {there}", here=name, there=there) if there != key else name
+            return (
+                msg("{here} for {there}", here=name, there=published_name)
+                if published_name != key
+                else name
+            )
         if axis == HOST:
             return msg("host {number}", number=key) if key != "0" and self.drawing.hosts > 1 else ""
         if axis == METRIC:
@@ -235,7 +242,7 @@ class _Builder:
         if axis == _ROW:
             label, metric = key.split("\n")
             is_alone = (
-                sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
+                sum(row_key.startswith(f"{label}\n") for row_key in self._keys(places, _ROW)) == 1
             )
             return label if is_alone else joined([label, metric], " ")
         return shared.level_label(axis, key) if axis else key
@@ -243,8 +250,8 @@ class _Builder:
     def _marked(self, key: str, places: Sequence[Plotted]) -> doc.Inline:
         """Return the label of a key of the horizontal axis, with a sign where values are of another quantity."""
         label = self._label(key, self.figure.x, places)
-        here = [place for place in places if self._key(place, self.figure.x) == key]
-        if any(place.is_other_quantity for place in here):
+        key_places = [place for place in places if self._key(place, self.figure.x) == key]
+        if any(place.is_other_quantity for place in key_places):
             return joined([label, _OTHER_SIGN], " ")
         return label
 
@@ -255,8 +262,8 @@ class _Builder:
 
     def _panel(self, key: str, scale: doc.Scale, places: Sequence[Plotted]) -> doc.ChartPanel:
         """Return a panel with the title of its values. places: its own."""
-        first, *others = map(self._value_title, places)
-        value: doc.Inline = first if all(title == first for title in others) else ""
+        first, *other_titles = map(self._value_title, places)
+        value: doc.Inline = first if all(title == first for title in other_titles) else ""
         axis = (
             msg("{metric} ({unit})", metric=value, unit=unit_of(scale.unit))
             if value != ""
@@ -302,10 +309,10 @@ class _Builder:
         if any(place.quantity == "efficiency" for place in places):
             return _PERCENT
         unit = next((place.unit for place in places if place.unit), "")
-        drawn = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
+        metrics = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
         values = [place.printed.value for place in places if place.printed]
         for section in self.analysis.sections:
-            if (section.label, section.metric.name) in drawn:
+            if (section.label, section.metric.name) in metrics:
                 values += [row.summary.mean for row in section.rows if row.summary is not None]
         return scale_for(unit, values)
 
@@ -337,15 +344,15 @@ class _Builder:
             bool(pairs)
             and self.figure.x != TEST
             and all(
-                here is not None and tests.n == blocks and math.isclose(tests.mean, here.value)
-                for tests, here, blocks in pairs
+                mean is not None and tests.n == blocks and math.isclose(tests.mean, mean.value)
+                for tests, mean, blocks in pairs
             )
         )
 
     def _notes(self) -> list[doc.Inline]:
         """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
         analysis, figure = self.analysis, self.figure
-        found: list[doc.Inline] = [
+        notes: list[doc.Inline] = [
             *mapped_notes(self.drawing.mapped),
             plural(
                 "{run}: {count} block.",
@@ -356,27 +363,32 @@ class _Builder:
             *(changes_of(analysis, figure.benchmarks) if self.is_alone else ()),
         ]
         for factor, levels in figure.left_out.items():
-            shown = levels if isinstance(levels, list) else [levels]
-            names = listed([self._label(str(level), factor, ()) for level in shown])
-            found.append(
+            level_list = levels if isinstance(levels, list) else [levels]
+            names = listed([self._label(str(level), factor, ()) for level in level_list])
+            notes.append(
                 msg(
                     "Left out by --scale: {factor} {levels}.",
                     factor=self._axis_title(factor),
                     levels=names,
                 )
             )
-        drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
-        marked = [
+        drawn_platforms = {
+            place.platform for place in self.drawing.places if place.here or place.tests
+        }
+        marked_platforms = [
             doc.PlatformCell(name, marks)
             for name, marks in self.marks.items()
-            if marks and name in drawn
+            if marks and name in drawn_platforms
         ]
-        if marked:
-            found.append(
-                msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked))
+        if marked_platforms:
+            notes.append(
+                msg(
+                    "Rates of {platforms} are not those of hardware.",
+                    platforms=listed(marked_platforms),
+                )
             )
         if any(place.is_other_quantity for place in self.drawing.places):
-            found.append(
+            notes.append(
                 msg(
                     "{sign}: trials measured something else than the study asks for, such as messages that no wire "
                     "carries; see the warnings of the run.",
@@ -384,7 +396,7 @@ class _Builder:
                 )
             )
         if self.drawing.absent:
-            found.append(
+            notes.append(
                 msg(
                     "Without a value in this run: {platforms}.",
                     platforms=", ".join(self.drawing.absent),
@@ -398,22 +410,29 @@ class _Builder:
                 text = msg(
                     "Every block has one test here: the mean of all tests, as the publication computes it, is this one."
                 )
-            found.append(text)
+            notes.append(text)
         if HOST in figure.axes or figure.host:
             hosts = plural("{count} host", "{count} hosts", self.drawing.hosts)
-            found.append(
+            notes.append(
                 msg(
                     "An environment of the publication is a host of the run, which has {hosts}.",
                     hosts=hosts,
                 )
             )
-        others = sorted(drawn - {self.drawing.mapped.get(name, name) for name in self._of_paper()})
-        if others and self._of_paper():
-            found.append(msg("Not in the publication: {platforms}.", platforms=", ".join(others)))
-        found += cited(analysis) if self.is_alone else ()
+        unpublished_platforms = sorted(
+            drawn_platforms - {self.drawing.mapped.get(name, name) for name in self._of_paper()}
+        )
+        if unpublished_platforms and self._of_paper():
+            notes.append(
+                msg(
+                    "Not in the publication: {platforms}.",
+                    platforms=", ".join(unpublished_platforms),
+                )
+            )
+        notes += cited(analysis) if self.is_alone else ()
         if figure.note:
-            found.append(term(figure.note))
-        return found
+            notes.append(term(figure.note))
+        return notes
 
 
 def _number(key: str) -> float:

@@ -160,7 +160,9 @@ class Drawing:
 
 def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
     """Return the figures that the run's study declares."""
-    return tuple(FigureTable.model_validate(each) for each in analysis.declared.get("figure") or ())
+    return tuple(
+        FigureTable.model_validate(table) for table in analysis.declared.get("figure") or ()
+    )
 
 
 def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) -> list[Drawing]:
@@ -178,9 +180,9 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
 def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
     """Return the platforms of the publication, and the numbers of the hosts that figures name."""
     tables = figures_of(analysis)
-    named = [name for table in tables for name in (*table.platforms, *table.without)]
+    names = [name for table in tables for name in (*table.platforms, *table.without)]
     of_paper = _of_paper(analysis) if tables else []
-    return list(dict.fromkeys([*of_paper, *named])), {table.host for table in tables if table.host}
+    return list(dict.fromkeys([*of_paper, *names])), {table.host for table in tables if table.host}
 
 
 def _of_paper(analysis: Analysis) -> list[str]:
@@ -191,8 +193,8 @@ def _of_paper(analysis: Analysis) -> list[str]:
 def finished_blocks(data: RunData) -> int:
     """Return how many blocks have a trial of every cell."""
     trials = data.trials
-    used = (trials.block >= 0) & ~trials.is_warmup
-    pairs = np.unique(np.stack([trials.block[used], trials.cell[used]]), axis=1)
+    used_trials = (trials.block >= 0) & ~trials.is_warmup
+    pairs = np.unique(np.stack([trials.block[used_trials], trials.cell[used_trials]]), axis=1)
     return int((np.unique(pairs[0], return_counts=True)[1] == len(data.run.cells)).sum())
 
 
@@ -200,8 +202,8 @@ def cell_tests(data: RunData) -> Tests:
     """Return the tests of every cell; warm-up trials and failed ones are left out."""
     run = data.run
     return {
-        (run.cells[cell].key, run.metrics[metric].name): (seen.block, seen.value)
-        for cell, metric, seen in Observations.of_run(data).by_figure()
+        (run.cells[cell].key, run.metrics[metric].name): (series.block, series.value)
+        for cell, metric, series in Observations.of_run(data).by_figure()
     }
 
 
@@ -223,18 +225,18 @@ class _Selection:
         if self.figure.x == "test":
             for place in places:
                 single += self._single(place)
-        drawn = {place.platform for place in places if place.here or place.tests}
-        named = {f"host-{self.figure.host}"}
+        drawn_platforms = {place.platform for place in places if place.here or place.tests}
+        stand_in_names = {f"host-{self.figure.host}"}
         for place in places:
-            if place.platform in drawn and place.platform != place.there:
-                named.add(place.there)
+            if place.platform in drawn_platforms and place.platform != place.there:
+                stand_in_names.add(place.there)
         return Drawing(
             self.figure,
             self._marked(places),
             self._marked(single),
-            self._absent(drawn),
+            self._absent(drawn_platforms),
             len(self.hosts),
-            {there: here for there, here in self.mapped.items() if there in named},
+            {there: here for there, here in self.mapped.items() if there in stand_in_names},
         )
 
     def _marked(self, places: Iterable[Plotted]) -> tuple[Plotted, ...]:
@@ -244,10 +246,10 @@ class _Selection:
 
     def _absent(self, drawn: Collection[str]) -> tuple[str, ...]:
         """Return the platforms of the figure and of the run that it has no value of."""
-        known = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
+        platforms = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
         published = [name for name in _of_paper(self.analysis) if self.figure.shows_platform(name)]
-        known += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
-        return tuple(name for name in dict.fromkeys(known) if name not in drawn)
+        platforms += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
+        return tuple(name for name in dict.fromkeys(platforms) if name not in drawn)
 
     def _there(self, here: str) -> str | None:
         """Return what a platform of the run is called in the publication; None where the figure leaves it out."""
@@ -277,12 +279,12 @@ class _Selection:
 
     def _hosts(self) -> Iterator[tuple[int, Sequence[MeasuredSession]]]:
         """Yield (number of a host, its sessions) of those that are drawn; 0 without any for all of the run."""
-        wanted = host_here(self.figure.host, self.mapped) if self.figure.host else None
-        if wanted is None and HOST not in self.figure.axes:
+        host_number = host_here(self.figure.host, self.mapped) if self.figure.host else None
+        if host_number is None and HOST not in self.figure.axes:
             yield 0, ()
             return
         for number, sessions in enumerate(self.hosts, 1):
-            if wanted in (None, number):
+            if host_number in (None, number):
                 yield number, sessions
 
     def _place(
@@ -299,17 +301,17 @@ class _Selection:
         ratio = self._ratio(row, base, sessions)
         statistic = self._statistic(section, row, base, blocks, quantity)
         if quantity == "efficiency":
-            here = efficiency_of(section.better, ratio)
+            estimate = efficiency_of(section.better, ratio)
             if row.platform.is_baseline:
-                here = Estimate(1.0)
+                estimate = Estimate(1.0)
         else:
-            here = self._mean(row, blocks)
-        named = {BENCHMARK: section.label, METRIC: section.metric.name}
-        levels = dict(Levels({**row.cell.levels, **named}).texts)
+            estimate = self._mean(row, blocks)
+        own_levels = {BENCHMARK: section.label, METRIC: section.metric.name}
+        levels = dict(Levels({**row.cell.levels, **own_levels}).texts)
         count = row.blocks.size if not blocks else int(np.isin(row.blocks, list(blocks)).sum())
         unit = "" if quantity == "efficiency" else section.metric.unit
-        compared = base if base is not None and quantity == "efficiency" else row
-        is_other = is_other_quantity([row], [compared])
+        other_row = base if base is not None and quantity == "efficiency" else row
+        is_other = is_other_quantity([row], [other_row])
         printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
         return Plotted(
             row.platform.name,
@@ -320,7 +322,7 @@ class _Selection:
             host,
             0,
             count,
-            here,
+            estimate,
             statistic,
             ratio,
             printed,
@@ -336,16 +338,16 @@ class _Selection:
         means = row.block_means[np.isin(row.blocks, list(blocks))]
         if not means.size:
             return None
-        found = mean_interval(means, self.analysis.rule.confidence)
-        return Estimate(found.estimate, *_finite(found.low, found.high))
+        interval = mean_interval(means, self.analysis.rule.confidence)
+        return Estimate(interval.estimate, *_finite(interval.low, interval.high))
 
     def _ratio(
         self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]
     ) -> Estimate | None:
-        found = row.ratio
+        ratio = row.ratio
         if sessions and base is not None and not row.platform.is_baseline:
-            found = ratio_in(row, base, sessions, self.analysis.rule.confidence)
-        return None if found is None else Estimate(found.estimate, *_finite(found.low, found.high))
+            ratio = ratio_in(row, base, sessions, self.analysis.rule.confidence)
+        return None if ratio is None else Estimate(ratio.estimate, *_finite(ratio.low, ratio.high))
 
     def _statistic(
         self, section: Section, row: Row, base: Row | None, blocks: set[int], quantity: Quantity
@@ -353,15 +355,15 @@ class _Selection:
         values = self._values(row, section, blocks)
         if not values.size:
             return None
-        found = statistic_of(values, self.figure, self.analysis.rule.confidence)
+        statistic = statistic_of(values, self.figure, self.analysis.rule.confidence)
         if quantity != "efficiency":
-            return found
-        others = self._values(base, section, blocks) if base is not None else values[:0]
-        if not others.size or not found.mean or not others.mean():
+            return statistic
+        baseline_values = self._values(base, section, blocks) if base is not None else values[:0]
+        if not baseline_values.size or not statistic.mean or not baseline_values.mean():
             return None
-        ratio = found.mean / float(others.mean())
+        ratio = statistic.mean / float(baseline_values.mean())
         ratio = ratio if section.better == "higher" else 1 / ratio
-        return PublicationStatistic(found.n, ratio, np.nan, np.nan, Estimate(ratio))
+        return PublicationStatistic(statistic.n, ratio, np.nan, np.nan, Estimate(ratio))
 
     def _values(self, row: Row, section: Section, blocks: set[int]) -> Floats:
         of, values = self.tests.get((row.cell.key, section.metric.name), (_NONE, _NO_VALUES))
@@ -406,7 +408,7 @@ class _Selection:
         """Yield printed numbers of platforms that the run has no value of."""
         if self.figure.quantities != ("value",):
             return
-        drawn = {place.there for place in places}
+        drawn_names = {place.there for place in places}
         for table in self.published:
             unit = next(
                 (s.metric.unit for s in self.analysis.sections if s.metric.name == table.metric), ""
@@ -414,7 +416,7 @@ class _Selection:
             levels = {factor: str(level) for factor, level in table.where.items()}
             levels |= {BENCHMARK: table.benchmark, METRIC: table.metric}
             for there in table.values if table.statistic == "mean" else ():
-                if there not in drawn and self.figure.shows_platform(there):
+                if there not in drawn_names and self.figure.shows_platform(there):
                     here = self.mapped.get(there, there)
                     yield Plotted(
                         here, there, levels, unit, "value", printed=_printed(table, there)
@@ -449,11 +451,11 @@ class _Selection:
     ) -> Plotted:
         """Return a place with the values of its rows. printed: by the publication."""
         keys = [(row.cell.key, place.levels[METRIC]) for row in rows]
-        measured = [self.tests[key][1] for key in keys if key in self.tests]
-        cvs = [_cv(values) for values in measured if values.size > 1]
+        value_arrays = [self.tests[key][1] for key in keys if key in self.tests]
+        cvs = [_cv(values) for values in value_arrays if values.size > 1]
         tests = None
         if cvs:
-            count, largest = sum(values.size for values in measured), max(cvs)
+            count, largest = sum(values.size for values in value_arrays), max(cvs)
             tests = PublicationStatistic(count, largest, np.nan, largest, Estimate(largest))
         summaries = [row.summary for row in rows if row.summary and row.summary.blocks > 1]
         halves = [(s.high - s.low) / 2 / abs(s.mean) for s in summaries if s.mean]
@@ -478,8 +480,8 @@ def statistic_of(values: Floats, figure: FigureTable, confidence: float) -> Publ
     if n > 1 and figure.statistic == "sd":
         drawn = Estimate(mean, mean - sd, mean + sd)
     elif n > 1 and figure.statistic == "t_interval":
-        found = mean_interval(values, confidence)
-        drawn = Estimate(mean, *_finite(found.low, found.high))
+        interval = mean_interval(values, confidence)
+        drawn = Estimate(mean, *_finite(interval.low, interval.high))
     return PublicationStatistic(n, mean, sd, sd / abs(mean) if mean else np.nan, drawn)
 
 

@@ -57,24 +57,29 @@ def document(source: Source, options: Options) -> doc.Document:
     """Return every figure of the run's study with its values; figures are of the whole run."""
     analysis, data = source.whole.analysis, source.whole.data
     mapped = mapping_of(options.mapped, *named_in_figures(analysis))
-    found = drawings(analysis, data, mapped)
-    if not found:
+    figures = drawings(analysis, data, mapped)
+    if not figures:
         text = msg("the study of this run declares no figures")
         return doc.Document(VIEW.title, (doc.Paragraph(text),), nothing=text)
-    here = mapped_notes({there: here for each in found for there, here in each.mapped.items()})
-    parts: list[doc.Part] = [doc.Paragraph(text, "caution") for text in here]
-    parts.append(_overview(found))
-    parts += [_section(each, analysis) for each in found if each.is_measured]
+    notes = mapped_notes(
+        {there: notes for drawing in figures for there, notes in drawing.mapped.items()}
+    )
+    parts: list[doc.Part] = [doc.Paragraph(text, "caution") for text in notes]
+    parts.append(_overview(figures))
+    parts += [_section(drawing, analysis) for drawing in figures if drawing.is_measured]
     return doc.Document(VIEW.title, tuple(parts), colours=analysis.colours)
 
 
-def _overview(found: Sequence[Drawing]) -> doc.Table:
+def _overview(drawings: Sequence[Drawing]) -> doc.Table:
     columns = (
         doc.Column("id", msg("figure")),
         doc.Column("title", msg("title"), wraps=True),
         doc.Column("drawn", msg("drawn here"), wraps=True),
     )
-    rows = [doc.TableRow((each.figure.id, title_of(each), _drawn(each))) for each in found]
+    rows = [
+        doc.TableRow((drawing.figure.id, title_of(drawing), _drawn(drawing)))
+        for drawing in drawings
+    ]
     return doc.Table(
         columns,
         (doc.Group(tuple(rows)),),
@@ -84,48 +89,50 @@ def _overview(found: Sequence[Drawing]) -> doc.Table:
     )
 
 
-def _drawn(each: Drawing) -> doc.Inline:
+def _drawn(drawing: Drawing) -> doc.Inline:
     """Say of which platforms a figure is, or why it is not drawn."""
-    if not each.is_measured:
-        return muted(why_not(each))
+    if not drawing.is_measured:
+        return muted(why_not(drawing))
     names = list(
-        dict.fromkeys(place.platform for place in each.places if place.here or place.tests)
+        dict.fromkeys(place.platform for place in drawing.places if place.here or place.tests)
     )
-    shown: doc.Inline = ", ".join(names)
-    if each.absent:
+    platforms: doc.Inline = ", ".join(names)
+    if drawing.absent:
         return msg(
-            "{platforms}; without a value: {absent}", platforms=shown, absent=", ".join(each.absent)
+            "{platforms}; without a value: {absent}",
+            platforms=platforms,
+            absent=", ".join(drawing.absent),
         )
-    return shown
+    return platforms
 
 
-def why_not(each: Drawing) -> doc.Inline:
+def why_not(drawing: Drawing) -> doc.Inline:
     """Return why a figure has no value."""
-    if each.figure.host and each.figure.host > each.hosts:
-        count = plural("{count} host", "{count} hosts", each.hosts)
+    if drawing.figure.host and drawing.figure.host > drawing.hosts:
+        count = plural("{count} host", "{count} hosts", drawing.hosts)
         return msg(
             "not drawn: it is of host {number}, and this run has sessions of {hosts}; vtax merge combines runs of "
             "several",
-            number=str(each.figure.host),
+            number=str(drawing.figure.host),
             hosts=count,
         )
-    if each.absent:
-        return msg("not drawn: no value of {platforms}", platforms=listed(each.absent))
+    if drawing.absent:
+        return msg("not drawn: no value of {platforms}", platforms=listed(drawing.absent))
     return msg("not drawn: the run has no value of its cells")
 
 
-def _section(each: Drawing, analysis: Analysis) -> doc.Titled:
-    values = doc.Titled(msg("Values"), (_values(each, analysis),), is_folded=True)
+def _section(drawing: Drawing, analysis: Analysis) -> doc.Titled:
+    values = doc.Titled(msg("Values"), (_values(drawing, analysis),), is_folded=True)
     return doc.Titled(
-        title_of(each),
-        (chart_of(each, analysis, is_alone=False), values),
-        key=f"figure {each.figure.id}",
+        title_of(drawing),
+        (chart_of(drawing, analysis, is_alone=False), values),
+        key=f"figure {drawing.figure.id}",
     )
 
 
-def _values(each: Drawing, analysis: Analysis) -> doc.Table:
+def _values(drawing: Drawing, analysis: Analysis) -> doc.Table:
     """Return every value of a figure: as the publication computes it, from blocks, and as printed."""
-    is_table, statistic = each.figure.is_of_largest_cv, each.figure.statistic
+    is_table, statistic = drawing.figure.is_of_largest_cv, drawing.figure.statistic
     better = {(s.label, s.metric.name): s.better for s in analysis.sections}
     columns = [
         shared.PLATFORM,
@@ -154,54 +161,56 @@ def _values(each: Drawing, analysis: Analysis) -> doc.Table:
                 room="wide",
             ),
         ]
-    has_printed = any(place.printed for place in each.places)
+    has_printed = any(place.printed for place in drawing.places)
     if has_printed:
         columns.append(doc.Column("printed", msg("printed"), is_number=True))
     marks = {platform.name: platform.marks for platform in analysis.platforms}
     groups: dict[tuple[tuple[str, str], ...], list[doc.TableRow]] = {}
     units: dict[tuple[tuple[str, str], ...], str] = {}
-    for place in each.places:
-        key = _group_of(each, place)
+    for place in drawing.places:
+        key = _group_of(drawing, place)
         units.setdefault(key, "" if place.quantity != "value" else place.unit)
         of = better.get((place.levels.get(BENCHMARK, ""), place.levels.get(METRIC, "")), "higher")
-        cells = list(_cells(place, each, of, is_table=is_table, has_printed=has_printed))
+        cells = list(_cells(place, drawing, of, is_table=is_table, has_printed=has_printed))
         groups.setdefault(key, []).append(
             doc.TableRow((doc.PlatformCell(place.platform, marks.get(place.platform, ())), *cells))
         )
-    shown = tuple(
+    groups_of_rows = tuple(
         doc.Group(tuple(rows), joined([doc.Factor(key) if key else "", units[key]], ", "))
         for key, rows in groups.items()
     )
-    label = msg("values of {figure}", figure=each.figure.id)
-    return doc.Table(tuple(columns), shown, key=each.figure.id, label=label)
+    label = msg("values of {figure}", figure=drawing.figure.id)
+    return doc.Table(tuple(columns), groups_of_rows, key=drawing.figure.id, label=label)
 
 
-def _group_of(each: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
+def _group_of(drawing: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
     """Return the levels that rows of a table share."""
-    found = [
+    shared_levels = [
         (name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)
     ]
-    found = [
-        (name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1
+    shared_levels = [
+        (name, level)
+        for name, level in shared_levels
+        if len({p.levels.get(name) for p in drawing.places}) > 1
     ]
     for name in (BENCHMARK, METRIC):
-        if each.figure.is_of_largest_cv or len({p.levels[name] for p in each.places}) > 1:
-            found.append((name, place.levels[name]))
-    if len({p.host for p in each.places}) > 1:
-        found.append(("host", str(place.host)))
-    if len(each.figure.quantities) > 1:
-        found.append(("quantity", place.quantity))
-    return tuple(found)
+        if drawing.figure.is_of_largest_cv or len({p.levels[name] for p in drawing.places}) > 1:
+            shared_levels.append((name, place.levels[name]))
+    if len({p.host for p in drawing.places}) > 1:
+        shared_levels.append(("host", str(place.host)))
+    if len(drawing.figure.quantities) > 1:
+        shared_levels.append(("quantity", place.quantity))
+    return tuple(shared_levels)
 
 
 def _cells(
-    place: Plotted, each: Drawing, better: Better, *, is_table: bool, has_printed: bool
+    place: Plotted, drawing: Drawing, better: Better, *, is_table: bool, has_printed: bool
 ) -> Iterator[doc.Inline]:
     tests, quantity = place.tests, place.quantity
     yield doc.Count(tests.n) if tests else doc.Nothing()
     yield _shown(tests.mean, quantity) if tests else doc.Nothing()
-    if each.figure.statistic != "mean" and not is_table:
-        yield _statistic(place, each)
+    if drawing.figure.statistic != "mean" and not is_table:
+        yield _statistic(place, drawing)
     yield _shown(place.here.value, quantity) if place.here else doc.Nothing()
     if not is_table:
         yield _interval(place.here, quantity)
@@ -211,15 +220,15 @@ def _cells(
         yield _printed(place.printed, quantity)
 
 
-def _statistic(place: Plotted, each: Drawing) -> doc.Inline:
+def _statistic(place: Plotted, drawing: Drawing) -> doc.Inline:
     tests = place.tests
     if tests is None or not np.isfinite(tests.sd):
         return doc.Nothing()
-    if each.figure.statistic == "sd":
+    if drawing.figure.statistic == "sd":
         return doc.Number(tests.sd, 3)
     return (
         doc.Share(tests.cv)
-        if each.figure.statistic == "cv"
+        if drawing.figure.statistic == "cv"
         else _interval(tests.drawn, place.quantity)
     )
 
@@ -253,10 +262,10 @@ def _printed(printed: Estimate | None, quantity: Quantity) -> doc.Inline:
     )
 
 
-def exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
+def exported(drawings: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
     """Return the figures for programs."""
     figures = []
-    for drawing in found:
+    for drawing in drawings:
         sides = {}
         for quantity in drawing.figure.quantities:
             left = left_of(drawing, analysis, quantity)

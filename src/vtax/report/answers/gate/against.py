@@ -13,7 +13,7 @@ from vtax.errors import BadInput
 from vtax.levels import NO_LEVELS, Level, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.compared import Cell, Compared, Side
+from vtax.report.analysis.compared import Cell, CellPair, Side
 from vtax.report.analysis.values import Analysis
 from vtax.report.answers.compare.compute import (
     check_names,
@@ -117,7 +117,7 @@ def check_against(
 
 def _only_in_one(
     sides: tuple[Side, Side],
-    pairs: Sequence[Compared],
+    pairs: Sequence[CellPair],
     metric_and_label: tuple[str, str],
     platforms: Sequence[str] | None,
 ) -> Iterator[NotTested]:
@@ -162,9 +162,9 @@ def _common_baseline(runs: Sequence[Analysis], baseline_runs: Sequence[Analysis]
     return next(iter(baselines))
 
 
-def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
+def _split(pairs: Sequence[CellPair]) -> tuple[list[CellPair], list[NotTested]]:
     """Pairs that measure the same in all runs, and the others with what differs."""
-    comparable_pairs, differing_points = list[Compared](), list[NotTested]()
+    comparable_pairs, differing_points = list[CellPair](), list[NotTested]()
     for pair in pairs:
         lead, *further_cells = (*pair.cells[0], *pair.cells[1])
         texts: dict[str, doc.Inline] = {}
@@ -186,7 +186,7 @@ def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
     return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
 
 
-def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared]) -> Rule:
+def _rule(runs: Sequence[Analysis], pairs: Sequence[CellPair]) -> Rule:
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
     levels = [run.rule.confidence for run in runs]
     for pair in pairs:
@@ -195,7 +195,7 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared]) -> Rule:
     return replace(runs[0].rule.judged_once, confidence=confidence)
 
 
-def _finding(pair: Compared, margin: float) -> RangeTest:
+def _finding(pair: CellPair, margin: float) -> RangeTest:
     """Return the finding about a pair. Raises StatsError where a side has no ratio to its baseline."""
     if pair.reason:
         raise StatsError(pair.reason)

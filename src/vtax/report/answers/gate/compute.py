@@ -17,7 +17,7 @@ from vtax.errors import BadInput
 from vtax.levels import NO_LEVELS
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.compared import Compared, Side, by_table
+from vtax.report.analysis.compared import CellPair, Side, by_table
 from vtax.report.analysis.values import Analysis, every_row
 from vtax.report.answers.compare.compute import check_names, paired, pairs_of, side_of
 from vtax.report.answers.hosts.host_change import ChangeOfHosts
@@ -66,7 +66,7 @@ class Checked:
     """A comparison with its outcome. noise: standard deviation of the log-ratio from block to block."""
 
     pair: Annotated[
-        Compared,
+        CellPair,
         Only(
             "levels",
             "treatment.platform.name",
@@ -238,9 +238,8 @@ class Checks:
             "is not judged has none"
         ),
     ]
-    compared: Annotated[
-        tuple[Checked, ...],
-        Means("one object for every metric, point and treatment", name="comparisons"),
+    comparisons: Annotated[
+        tuple[Checked, ...], Means("one object for every metric, point and treatment")
     ]
     not_tested: Annotated[tuple[NotTested, ...], Means("what was not compared at all")]
     alpha: Annotated[float, Means("error rate of the words of a family")]
@@ -277,33 +276,37 @@ class Checks:
         self,
     ) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
         """How many comparisons the words are corrected for, ascending."""
-        return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
+        return tuple(
+            sorted({comparison.family for comparison in self.comparisons if comparison.family})
+        ) or (0,)
 
     @property
     def blind(self) -> tuple[Checked, ...]:
         """The undecided comparisons in which a slowdown of size `detect` could not have been seen."""
         if self.detect is None:
             return ()
-        blind = []
-        for comparison in self.compared:
-            seen = comparison.detectable
-            if comparison.outcome == "undecided" and (seen is None or seen > self.detect):
-                blind.append(comparison)
-        return tuple(blind)
+        comparisons = []
+        for comparison in self.comparisons:
+            detectable = comparison.detectable
+            if comparison.outcome == "undecided" and (
+                detectable is None or detectable > self.detect
+            ):
+                comparisons.append(comparison)
+        return tuple(comparisons)
 
-    def kind_of(self, compared: Checked) -> Kind:
+    def kind_of(self, comparison: Checked) -> Kind:
         """Return the outcome of a comparison; `blind` in place of undecided."""
-        return "blind" if any(each is compared for each in self.blind) else compared.outcome
+        return "blind" if any(blind is comparison for blind in self.blind) else comparison.outcome
 
     @property
     def status(self) -> Annotated[Status, _STATUS]:
         """The first of `Status` that a comparison gives; `passed` without any."""
-        kinds: list[Kind] = [self.kind_of(each) for each in self.compared]
-        kinds += [each.outcome for each in self.hosts]
+        kinds: list[Kind] = [self.kind_of(comparison) for comparison in self.comparisons]
+        kinds += [host.outcome for host in self.hosts]
         if self.not_tested:
             kinds.append("not-tested")
-        found = {STATUS_OF[kind] for kind in kinds}
-        return next((status for status in _EXIT_STATUS if status in found), "passed")
+        statuses = {STATUS_OF[kind] for kind in kinds}
+        return next((status for status in _EXIT_STATUS if status in statuses), "passed")
 
     @property
     def exit_status(
@@ -363,25 +366,25 @@ def check(
     pairs = list(_pairs(sides, to, metric, label))
     pairs = [pair for pair in pairs if pair.section.metric.role in limits]
     if not pairs:
-        written = ", ".join(side.text for side in sides) or "no other platform"
-        what = f"{written} and {to.text} have nothing in common that was measured in {name}"
-        raise BadInput(what, hint=f"vtax show {name} prints what was measured")
+        treatments = ", ".join(side.text for side in sides) or "no other platform"
+        sentence = f"{treatments} and {to.text} have nothing in common that was measured in {name}"
+        raise BadInput(sentence, hint=f"vtax show {name} prints what was measured")
     limits = of_pairs(limits, pairs)
-    every = _family(analysis, to, pairs)
-    found, alpha = judged(
+    family = _family(analysis, to, pairs)
+    comparisons, alpha = judged(
         analysis.rule,
-        every,
+        family,
         margins,
         lambda pair: finding(paired(pair, analysis), margin_of(pair, margins)),
     )
-    chosen = {_cells(pair) for pair in pairs}
-    found = [each for each in found if _cells(each.pair) in chosen]
+    pair_keys = {_cells(pair) for pair in pairs}
+    comparisons = [comparison for comparison in comparisons if _cells(comparison.pair) in pair_keys]
     return Checks(
         analysis,
         tuple(side.text for side in sides),
         to.text,
         limits,
-        tuple(found),
+        tuple(comparisons),
         tuple(not_tested),
         alpha,
         detect=detect,
@@ -391,21 +394,21 @@ def check(
 
 def known_margins(margins: Margins, runs: Sequence[Analysis]) -> dict[Quantity, float]:
     """Return margins with the largest that the runs declared in place of None."""
-    declared = [section.margin for run in runs for section in run.answered]
-    largest = max(declared, default=min(run.rule.margin for run in runs))
+    declared_margins = [section.margin for run in runs for section in run.answered]
+    largest = max(declared_margins, default=min(run.rule.margin for run in runs))
     limits: dict[Quantity, float] = {}
     for quantity, margin in margins.items():
         limits[quantity] = largest if margin is None else margin
     return limits
 
 
-def of_pairs(margins: Mapping[Quantity, float], pairs: Sequence[Compared]) -> dict[Quantity, float]:
+def of_pairs(margins: Mapping[Quantity, float], pairs: Sequence[CellPair]) -> dict[Quantity, float]:
     """Return the margins of what pairs are of: nothing is judged of a cost that was not counted."""
     roles = {pair.section.metric.role for pair in pairs}
     return {quantity: margin for quantity, margin in margins.items() if quantity in roles}
 
 
-def margin_of(pair: Compared, margins: Margins) -> float:
+def margin_of(pair: CellPair, margins: Margins) -> float:
     """Return the margin of what a pair is of; that which its benchmark declared in place of None."""
     margin = margins["cost" if pair.section.metric.role == "cost" else "speed"]
     return pair.margin if margin is None else margin
@@ -424,8 +427,8 @@ def refuse_other_role(
     if not roles or roles & margins.keys():
         return
     if not metric:
-        what = f"{runs[0].name} counted no host CPU, so nothing in it can cost more"
-        raise BadInput(what, hint="write slower-by 5%, or name a cost with --metric")
+        sentence = f"{runs[0].name} counted no host CPU, so nothing in it can cost more"
+        raise BadInput(sentence, hint="write slower-by 5%, or name a cost with --metric")
     role = roles.pop()
     words = [word for word, quantity in CONDITIONS.items() if quantity == role]
     hint = f"write {words[0]} 5%" if words else "a gate judges rates, times and costs"
@@ -444,15 +447,15 @@ def refuse_within_margins(detect: float | None, margins: Mapping[Quantity, float
         )
 
 
-def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
+def _family(analysis: Analysis, to: Side, pairs: Sequence[CellPair]) -> Sequence[CellPair]:
     """Return what is judged together: every platform in these metrics, so that no word depends on what is
     named beside it. Levels that are compared with others are families of their own.
     """
     sides = _platform_sides(analysis)
-    tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
-    every = [pair for table in tables for pair in _pairs(sides, to, *table)]
-    has_all = {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every}
-    return every if has_all else chosen
+    tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in pairs)
+    all_pairs = [pair for table in tables for pair in _pairs(sides, to, *table)]
+    has_all = {_cells(pair) for pair in pairs} <= {_cells(pair) for pair in all_pairs}
+    return all_pairs if has_all else pairs
 
 
 def _platform_side(platform: str, analysis: Analysis) -> Side:
@@ -465,7 +468,7 @@ def _platform_sides(analysis: Analysis) -> list[Side]:
     return [_platform_side(p.name, analysis) for p in analysis.platforms if p.available]
 
 
-def _pairs(sides: Iterable[Side], to: Side, metric: str, label: str) -> Iterator[Compared]:
+def _pairs(sides: Iterable[Side], to: Side, metric: str, label: str) -> Iterator[CellPair]:
     """Yield what each side is compared in with another one, but not with itself."""
     for side in sides:
         for pair in pairs_of(side, to, metric, label):
@@ -473,7 +476,7 @@ def _pairs(sides: Iterable[Side], to: Side, metric: str, label: str) -> Iterator
                 yield pair
 
 
-def _cells(pair: Compared) -> tuple[int, int]:
+def _cells(pair: CellPair) -> tuple[int, int]:
     return id(pair.treatment), id(pair.baseline)
 
 
@@ -513,9 +516,9 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 
 def judged(
     rule: Rule,
-    pairs: Sequence[Compared],
+    pairs: Sequence[CellPair],
     margins: Margins,
-    finding_of: Callable[[Compared], RangeTest],
+    finding_of: Callable[[CellPair], RangeTest],
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
 
@@ -531,8 +534,8 @@ def judged(
                 result[number] = Checked(pairs[number], "no-result", reasons=(error.note,))
         margin = margin_of(pairs[family[0]], margins)
         for key, judgement in judge_claims(replace(rule, margin=margin), claims).items():
-            found = _checked(pairs[int(key)], judgement, margin)
-            result[int(key)] = replace(found, family=judgement.family, margin=margin)
+            checked = _checked(pairs[int(key)], judgement, margin)
+            result[int(key)] = replace(checked, family=judgement.family, margin=margin)
             alpha = min(alpha, judgement.alpha)
     return [result[number] for number in range(len(pairs))], alpha
 
@@ -547,10 +550,10 @@ def finding(
     return RangeTest((at_most(contrast, margin, apart),))
 
 
-def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
-    ((tested,),) = judgement.tested
-    if isinstance(tested, StatsError):
-        return Checked(pair, "no-result", reasons=(tested.note,))
+def _checked(pair: CellPair, judgement: Judgement, margin: float) -> Checked:
+    ((answer,),) = judgement.tested
+    if isinstance(answer, StatsError):
+        return Checked(pair, "no-result", reasons=(answer.note,))
     outcome, reasons = _WORDS[judgement.kind], list(_reasons(judgement.warnings))
     if outcome == "slower" and pair.section.metric.role == "cost":
         outcome = "costs-more"
@@ -561,13 +564,13 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
     return Checked(
         pair,
         outcome,
-        tested.ratio,
+        answer.ratio,
         judgement.p_contradicted,
         judgement.p_reproduced,
-        _detectable(tested, judgement, margin),
+        _detectable(answer, judgement, margin),
         *blocks,
         tuple(reasons),
-        _noise(tested),
+        _noise(answer),
         judgement.assumptions,
     )
 
@@ -581,18 +584,18 @@ def _reasons(notes: Sequence[str]) -> Iterator[str]:
             yield note
 
 
-def _detectable(tested: Tested, judgement: Judgement, margin: float) -> float | None:
+def _detectable(answer: Tested, judgement: Judgement, margin: float) -> float | None:
     """Return the smallest slowdown found with probability 0.8: the margin, and what a test detects beyond it."""
-    ratio = tested.ratio
-    if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
+    ratio = answer.ratio
+    if ratio.n_blocks < MINIMUM_BLOCKS or (answer.claimed.apart and ratio.n_sessions == 1):
         return None
     slowdown = log_margin(margin) + detectable_log(ratio, judgement.alpha, judgement.family)
     return math.expm1(slowdown) if slowdown < LARGEST_LOG else None
 
 
-def _noise(tested: Tested) -> float | None:
+def _noise(answer: Tested) -> float | None:
     """Return the standard deviation of the log-ratio from block to block; None across runs, over sessions and of one
     block."""
-    ratio = tested.ratio
-    is_known = ratio.n_blocks > 1 and ratio.n_sessions == 1 and not tested.claimed.apart
+    ratio = answer.ratio
+    is_known = ratio.n_blocks > 1 and ratio.n_sessions == 1 and not answer.claimed.apart
     return ratio.se_log * math.sqrt(ratio.n_blocks) if is_known else None

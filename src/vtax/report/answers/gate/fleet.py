@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vtax.errors import BadInput
-from vtax.report.analysis.compared import Cell, Compared, by_table
+from vtax.report.analysis.compared import Cell, CellPair, by_table
 from vtax.report.analysis.values import Analysis
 from vtax.report.answers.gate.compute import (
     Checked,
@@ -105,9 +105,9 @@ def _after_change(
     )
 
 
-def _pair(effect: ChangeEffect, analysis: Analysis) -> Compared:
+def _pair(effect: ChangeEffect, analysis: Analysis) -> CellPair:
     cell = (Cell(analysis, effect.section, effect.row),)
-    return Compared(effect.section, effect.levels, effect.row, effect.row, (cell, cell))
+    return CellPair(effect.section, effect.levels, effect.row, effect.row, (cell, cell))
 
 
 def _p_values(effect: ChangeEffect, margin: float) -> tuple[float, float]:
@@ -119,7 +119,7 @@ def _p_values(effect: ChangeEffect, margin: float) -> tuple[float, float]:
     return (p_value, 1.0) if is_above == is_rate else (1.0, p_value)
 
 
-def _checked(pair: Compared, effect: ChangeEffect, step: HolmStep, alpha: float) -> Checked:
+def _checked(pair: CellPair, effect: ChangeEffect, step: HolmStep, alpha: float) -> Checked:
     outcome: Outcome = "undecided"
     if step.p_inside <= alpha:
         outcome = "passed"

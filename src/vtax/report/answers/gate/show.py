@@ -75,7 +75,7 @@ def document_of(checks: Checks, seconds: Mapping[str, float] | None = None) -> d
     """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
     reports."""
     parts: list[doc.Part] = [_summary(checks)]
-    if checks.compared:
+    if checks.comparisons:
         title = msg("Comparisons")
         parts.append(doc.Titled(title, (_table(checks), *_below(checks)), key="comparisons"))
     warnings = _warnings(checks)
@@ -145,10 +145,14 @@ def _beyond(quantity: Quantity, checks: Checks) -> doc.Inline:
 
 def _limit(quantity: Quantity, checks: Checks) -> doc.Inline:
     """Return the loss above which comparisons of a quantity fail; a range where benchmarks differ."""
-    margins = [each.margin for each in checks.compared if each.margin and each.quantity == quantity]
-    given = checks.margins[quantity]
-    low = doc.Share(min(margins, default=given), "declared")
-    high = doc.Share(max(margins, default=given), "declared")
+    margins = [
+        comparison.margin
+        for comparison in checks.comparisons
+        if comparison.margin and comparison.quantity == quantity
+    ]
+    declared_margin = checks.margins[quantity]
+    low = doc.Share(min(margins, default=declared_margin), "declared")
+    high = doc.Share(max(margins, default=declared_margin), "declared")
     return low if low == high else doc.Range(low, high)
 
 
@@ -157,19 +161,19 @@ def _summary(checks: Checks) -> doc.Titled:
     the reasons."""
     status = checks.status
     reasons: list[doc.Inline] = []
-    others: list[doc.Inline] = []
+    other_outcomes: list[doc.Inline] = []
     for outcome, its_status in STATUS_OF.items():
         if its_status == status:
             reasons += _said(outcome, checks)
         elif outcome != "not-tested":
-            others += _said(outcome, checks)
+            other_outcomes += _said(outcome, checks)
     ending = {
         "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
         "blind": msg("The check is too noisy: {reasons}.", reasons=joined(reasons, "; ")),
         "undecided": msg("The check is undecided: {reasons}.", reasons=joined(reasons, "; ")),
         "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
     }[status]
-    parts: list[doc.Part] = [doc.Bullets(tuple(others))] if others else []
+    parts: list[doc.Part] = [doc.Bullets(tuple(other_outcomes))] if other_outcomes else []
     untested = tuple(_untested(checks))
     if untested:
         parts.append(doc.Titled(msg("Not tested"), (doc.Bullets(untested),)))
@@ -183,33 +187,39 @@ def _summary(checks: Checks) -> doc.Titled:
 
 def _could_have_shown(checks: Checks) -> Iterator[doc.Inline]:
     """Yield the smallest slowdowns that undecided comparisons could have shown, where no --detect asks for one."""
-    undecided = [each for each in checks.compared if each.outcome == "undecided"]
-    if checks.detect is not None or not undecided:
+    undecided_comparisons = [
+        comparison for comparison in checks.comparisons if comparison.outcome == "undecided"
+    ]
+    if checks.detect is not None or not undecided_comparisons:
         return
-    seen = sorted(each.detectable for each in undecided if each.detectable is not None)
-    if not seen:
+    slowdowns = sorted(
+        comparison.detectable
+        for comparison in undecided_comparisons
+        if comparison.detectable is not None
+    )
+    if not slowdowns:
         yield plural(
             "the undecided comparison could not have shown a slowdown of any size",
             "the undecided comparisons could not have shown a slowdown of any size",
-            len(undecided),
+            len(undecided_comparisons),
         )
-    elif len(seen) < len(undecided):
+    elif len(slowdowns) < len(undecided_comparisons):
         yield msg(
             "smallest slowdown that the undecided comparisons could have shown: {low}; some could have shown none",
-            low=doc.Share(seen[0]),
+            low=doc.Share(slowdowns[0]),
         )
-    elif seen[0] == seen[-1]:
+    elif slowdowns[0] == slowdowns[-1]:
         yield plural(
             "smallest slowdown that the undecided comparison could have shown: {low}",
             "smallest slowdown that the undecided comparisons could have shown: {low}",
-            len(seen),
-            low=doc.Share(seen[0]),
+            len(slowdowns),
+            low=doc.Share(slowdowns[0]),
         )
     else:
         yield msg(
             "smallest slowdown that the undecided comparisons could have shown: {low} to {high}",
-            low=doc.Share(seen[0]),
-            high=doc.Share(seen[-1]),
+            low=doc.Share(slowdowns[0]),
+            high=doc.Share(slowdowns[-1]),
         )
 
 
@@ -220,62 +230,76 @@ def _said(outcome: str, checks: Checks) -> Iterator[doc.Inline]:
             untested = plural(
                 "{count} was not tested", "{count} were not tested", len(checks.not_tested)
             )
-            yield joined([untested, _counts(each.platform for each in checks.not_tested)], ": ")
+            yield joined([untested, _counts(point.platform for point in checks.not_tested)], ": ")
         return
     if outcome in ("odd-host", "passed") and checks.hosts:
-        names = [each.host for each in checks.hosts if each.outcome == outcome]
+        names = [host.host for host in checks.hosts if host.outcome == outcome]
         if outcome == "odd-host" and names:
-            apart = plural("{count} host lies apart", "{count} hosts lie apart", len(names))
-            yield joined([apart, joined(first_of(names, _MAX_NAMED))], ": ")
+            sentence = plural("{count} host lies apart", "{count} hosts lie apart", len(names))
+            yield joined([sentence, joined(first_of(names, _MAX_NAMED))], ": ")
         elif outcome == "passed" and names:
             yield plural(
                 "{count} host lies with the others", "{count} hosts lie with the others", len(names)
             )
-    these: Sequence[Checked] = [each for each in checks.compared if each.outcome == outcome]
+    comparisons: Sequence[Checked] = [
+        comparison for comparison in checks.comparisons if comparison.outcome == outcome
+    ]
     if outcome == "blind":
-        these = checks.blind
+        comparisons = checks.blind
     for quantity in checks.margins:
-        of_quantity = [each for each in these if each.quantity == quantity]
-        if of_quantity:
-            text = _counted(outcome, quantity, len(of_quantity), checks)
-            where = "" if outcome == "passed" else _where(of_quantity, checks)
-            yield joined([text, where], ": ")
+        group = [comparison for comparison in comparisons if comparison.quantity == quantity]
+        if group:
+            text = _counted(outcome, quantity, len(group), checks)
+            place = "" if outcome == "passed" else _where(group, checks)
+            yield joined([text, place], ": ")
 
 
 def _untested(checks: Checks) -> Iterator[doc.Inline]:
     """`kvm-virtio: REASON; hint`: platforms and benchmarks, each reason once."""
     reasons: dict[str, tuple[doc.Inline, list[doc.Inline]]] = {}
-    for each in checks.not_tested:
-        why = _why(each)
-        reasons.setdefault(repr(why), (why, []))[1].append(joined([each.platform, each.label], " "))
-    for why, names in reasons.values():
-        yield joined([joined(first_of(names, _MAX_NAMED)), why], ": ")
+    for point in checks.not_tested:
+        reason = _why(point)
+        reasons.setdefault(repr(reason), (reason, []))[1].append(
+            joined([point.platform, point.label], " ")
+        )
+    for reason, names in reasons.values():
+        yield joined([joined(first_of(names, _MAX_NAMED)), reason], ": ")
 
 
-def _where(these: Sequence[Checked], checks: Checks) -> doc.Inline:
+def _where(comparisons: Sequence[Checked], checks: Checks) -> doc.Inline:
     """`iperf3 (2), dd; worst qemu-tcg (emulated) on dd: 36 % [32, 41]`; of a single one where and how much."""
-    worst = min(these, key=lambda each: each.efficiency.low if each.efficiency else 0.0)
+    worst = min(
+        comparisons,
+        key=lambda comparison: comparison.efficiency.low if comparison.efficiency else 0.0,
+    )
     pair = worst.pair
-    alike = [each.pair.section for each in checks.compared if each.quantity == worst.quantity]
-    name = shared.name_of(pair.section, alike)
+    sections = [
+        comparison.pair.section
+        for comparison in checks.comparisons
+        if comparison.quantity == worst.quantity
+    ]
+    name = shared.name_of(pair.section, sections)
     place = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
     of_worst: doc.Inline = msg(
         "{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place
     )
     if worst.ratio:
         of_worst = joined([of_worst, _share(worst)], ": ")
-    if len(these) == 1:
+    if len(comparisons) == 1:
         return of_worst
     return joined(
-        [_counts(each.pair.section.label for each in these), msg("worst {name}", name=of_worst)],
+        [
+            _counts(comparison.pair.section.label for comparison in comparisons),
+            msg("worst {name}", name=of_worst),
+        ],
         "; ",
     )
 
 
 def _counts(names: Iterable[str]) -> doc.Inline:
     """`iperf3 (2) and dd`: each name with how often it is there; at most _MAX_NAMED of them."""
-    found = Counter(names)
-    texts = [f"{name} ({n})" if n > 1 else name for name, n in found.most_common()]
+    counter = Counter(names)
+    texts = [f"{name} ({n})" if n > 1 else name for name, n in counter.most_common()]
     return joined(first_of(texts, _MAX_NAMED))
 
 
@@ -358,7 +382,7 @@ def _table(checks: Checks) -> doc.Table:
         doc.Column("detectable", msg("detectable\nfrom"), is_number=True),
         doc.Column("outcome", msg("outcome"), wraps=True),
     )
-    rows = [_row(each) for each in checks.compared]
+    rows = [_row(comparison) for comparison in checks.comparisons]
     return doc.table_of(columns, rows, key="comparisons", label=msg("comparisons of the check"))
 
 
@@ -438,7 +462,7 @@ def _details(comparison: Checked, checks: Checks) -> Iterator[doc.Inline]:
             "its interval alone lies {beyond}, corrected for {count} comparison it does not",
             "its interval alone lies {beyond}, corrected for {count} comparisons it does not",
             comparison.family,
-            beyond=_beyond(comparison.quantity, replace(checks, compared=(comparison,))),
+            beyond=_beyond(comparison.quantity, replace(checks, comparisons=(comparison,))),
         )
     if checks.change:
         yield msg("only more hosts would decide")
@@ -451,11 +475,11 @@ def _details(comparison: Checked, checks: Checks) -> Iterator[doc.Inline]:
 
 
 def _below(checks: Checks) -> Iterator[doc.Part]:
-    passed = [e.ratio.n_blocks for e in checks.compared if e.ratio and e.outcome == "passed"]
+    passed = [e.ratio.n_blocks for e in checks.comparisons if e.ratio and e.outcome == "passed"]
     for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed):
         yield doc.Paragraph(text, "muted")
     if checks.against:
-        run, other = checks.against.names
+        run, other_run = checks.against.names
         yield doc.Paragraph(
             msg(
                 "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
@@ -464,7 +488,7 @@ def _below(checks: Checks) -> Iterator[doc.Part]:
                 baseline=checks.baseline,
                 limits=_limits(checks),
                 run=run,
-                other=other,
+                other=other_run,
             ),
             "muted",
         )
@@ -487,7 +511,7 @@ def _below(checks: Checks) -> Iterator[doc.Part]:
 
 def _warnings(checks: Checks) -> tuple[doc.Warning, ...]:
     """About the run, then about figures."""
-    about_run = [each for each in checks.analysis.warnings if not each.places]
+    about_run = [warning for warning in checks.analysis.warnings if not warning.places]
     if checks.against:
         for run in (*checks.against.runs[1:], *checks.against.others):
             for warning in run.warnings:
@@ -497,12 +521,12 @@ def _warnings(checks: Checks) -> tuple[doc.Warning, ...]:
             about_run.append(doc.Warning("runs-differ", "warning", {"text": text}, kind="check"))
         if checks.against.is_of_one_session:
             about_run.insert(0, doc.Warning("session-effects", "warning", {}, kind="check"))
-    given = []
-    for each in checks.compared:
-        if each.ratio is not None:
-            notes = (*each.ratio.warnings, *each.reasons, *each.assumptions)
-            given += [noted(note, _place(each)) for note in notes]
-    return (*about_run, *merged(given))
+    warnings = []
+    for comparison in checks.comparisons:
+        if comparison.ratio is not None:
+            notes = (*comparison.ratio.warnings, *comparison.reasons, *comparison.assumptions)
+            warnings += [noted(note, _place(comparison)) for note in notes]
+    return (*about_run, *merged(warnings))
 
 
 def _place(comparison: Checked) -> doc.WarnedPlace:
@@ -511,15 +535,15 @@ def _place(comparison: Checked) -> doc.WarnedPlace:
 
 
 def _cases(checks: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
-    for each in checks.compared:
-        duration = seconds.get(each.pair.treatment.cell.key, 0.0)
-        kind = checks.kind_of(each)
+    for comparison in checks.comparisons:
+        duration = seconds.get(comparison.pair.treatment.cell.key, 0.0)
+        kind = checks.kind_of(comparison)
         yield doc.Case(
-            shared.platform_of(each.pair.treatment.platform),
-            _what(each),
+            shared.platform_of(comparison.pair.treatment.platform),
+            _what(comparison),
             _case(kind, checks),
             kind,
-            "" if each.outcome == "passed" else _finding(each, checks),
+            "" if comparison.outcome == "passed" else _finding(comparison, checks),
             duration,
         )
     for host in checks.hosts:
@@ -539,10 +563,12 @@ def _cases(checks: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
 def _apart(host: CheckedHost) -> doc.Inline:
     """`native on sysbench-cpu: 74.2 % [71.2, 77.4]`: where a host lies apart, in percent of the other hosts."""
     places = []
-    for each in host.findings:
-        share = doc.Relative(each.share.estimate, each.share.low, each.share.high, is_of="amount")
-        place = joined([shared.title_of(each.section), shared.levels(each.point)])
-        name = msg("{platforms} on {name}", platforms=each.platform, name=place)
+    for finding in host.findings:
+        share = doc.Relative(
+            finding.share.estimate, finding.share.low, finding.share.high, is_of="amount"
+        )
+        place = joined([shared.title_of(finding.section), shared.levels(finding.point)])
+        name = msg("{platforms} on {name}", platforms=finding.platform, name=place)
         places.append(joined([name, share], ": "))
     return joined(places, "; ")
 

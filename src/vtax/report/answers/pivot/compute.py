@@ -191,8 +191,8 @@ class Pivot:
     def rows_of(self, panel: str) -> tuple[str, ...]:
         """Return the rows of a panel: those with a figure there, or a reason why there is none."""
         places = {*self.cells, *self.empty}
-        shown = {row for at_panel, row, _ in places if at_panel == panel}
-        return tuple(row for row in self.rows if row in shown)
+        rows = {row for at_panel, row, _ in places if at_panel == panel}
+        return tuple(row for row in self.rows if row in rows)
 
 
 def pivot(
@@ -261,15 +261,15 @@ class _PivotBuilder:
 
     def built(self) -> Pivot:
         """Return the pivot."""
-        found = list(self._cells())
-        if not found:
+        pivot_cells = list(self._cells())
+        if not pivot_cells:
             raise no_figure(self.analysis, self.axes, self.metric, self.where)
-        written = {}
+        spellings = {}
         for name in self.axes.names:
-            written[name] = first_spellings(name, (cell.levels[name] for cell in found))
+            spellings[name] = first_spellings(name, (cell.levels[name] for cell in pivot_cells))
         at_place: dict[TablePlace, list[PivotCell]] = {}
-        for cell in found:
-            at_place.setdefault(self._place(cell.levels, written), []).append(cell)
+        for cell in pivot_cells:
+            at_place.setdefault(self._place(cell.levels, spellings), []).append(cell)
         for rivals in at_place.values():
             if len(rivals) > 1:
                 raise several_figures(self.axes, rivals)
@@ -290,7 +290,7 @@ class _PivotBuilder:
             self._empty(cells, panels, rows, columns),
             self.where,
             self.to,
-            self._warnings(found),
+            self._warnings(pivot_cells),
         )
 
     def _empty(
@@ -315,12 +315,12 @@ class _PivotBuilder:
                 empty |= reasons
         return empty
 
-    def _metric(self, written: str) -> str:
+    def _metric(self, text: str) -> str:
         names = list(dict.fromkeys(section.metric.name for section in self.analysis.sections))
-        found = next((name for name in names if name.casefold() == written.strip().casefold()), "")
-        if written and not found:
-            raise unknown("metric", written, names, "--metric", self.analysis.name)
-        return found
+        metric = next((name for name in names if name.casefold() == text.strip().casefold()), "")
+        if text and not metric:
+            raise unknown("metric", text, names, "--metric", self.analysis.name)
+        return metric
 
     def _known_levels(self) -> KnownLevels:
         """Return every factor of the run with its levels, in the order of the run."""
@@ -373,18 +373,20 @@ class _PivotBuilder:
 
     def _parts(self) -> Iterator[tuple[dict[str, str], list[MeasuredSession]]]:
         """(levels, sessions with their blocks) of every part that axes or conditions tell apart; else all at once."""
-        used = [name for name in PARTS if name in self.axes.names or name in self.where.choices]
-        if not used:
+        part_names = [
+            name for name in PARTS if name in self.axes.names or name in self.where.choices
+        ]
+        if not part_names:
             yield {}, []
             return
         groups: dict[tuple[str, ...], dict[int, MeasuredSession]] = {}
         for labels, session in self._blocks():
-            group = groups.setdefault(tuple(labels[name] for name in used), {})
-            known = group.get(session.number)
-            blocks = (*known.blocks, *session.blocks) if known else session.blocks
+            group = groups.setdefault(tuple(labels[name] for name in part_names), {})
+            session_so_far = group.get(session.number)
+            blocks = (*session_so_far.blocks, *session.blocks) if session_so_far else session.blocks
             group[session.number] = replace(session, blocks=blocks)
         for key, sessions in groups.items():
-            yield dict(zip(used, key, strict=True)), list(sessions.values())
+            yield dict(zip(part_names, key, strict=True)), list(sessions.values())
 
     def _cell(
         self,
@@ -399,19 +401,21 @@ class _PivotBuilder:
         unit = "" if self.to or self.quantity == "efficiency" else section.metric.unit
         count = int(blocks_in(row, sessions).sum())
         if row.summary is None or not count:
-            why = row.reason if row.summary is None else msg("no trial that went well in this part")
-            return PivotCell(section, row, levels, None, unit, 0, is_whole, why)
+            absence = (
+                row.reason if row.summary is None else msg("no trial that went well in this part")
+            )
+            return PivotCell(section, row, levels, None, unit, 0, is_whole, absence)
         value, reason = self.values.of(section, point, row, sessions)
         return PivotCell(
             section, row, levels, value, unit, count, is_whole, "" if value else reason
         )
 
     def _place(
-        self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]
+        self, levels: Mapping[str, str], spellings: Mapping[str, Mapping[str, str]]
     ) -> TablePlace:
-        """Return where a figure stands. written: factor -> level -> its spelling in the table."""
+        """Return where a figure stands. spellings: factor -> level -> its spelling in the table."""
         panel, row, column = (
-            written[name][levels[name]] if name else ""
+            spellings[name][levels[name]] if name else ""
             for name in (self.axes.panels, self.axes.rows, self.axes.columns)
         )
         return panel, row, column
@@ -420,62 +424,64 @@ class _PivotBuilder:
         """Return why no figure stands at a place of the table."""
         names = (self.axes.panels, self.axes.rows, self.axes.columns)
         of_place = Selection.of(dict(zip(names, place, strict=True)))
-        wanted = self.where.and_also(of_place).without(("", METRIC, *PARTS))
+        selection = self.where.and_also(of_place).without(("", METRIC, *PARTS))
 
         def fits(cell: CellRecord | UntestedRecord) -> bool:
-            return wanted.selects(Levels(recorded(cell, "")))
+            return selection.selects(Levels(recorded(cell, "")))
 
         if any(map(fits, self.analysis.cells)):
             return msg("measured, without a value of this metric")
-        untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
+        untested = next((point.reason for point in self.analysis.untested if fits(point)), "")
         return untested if untested else _NOT_HERE
 
     def _warnings(self, cells: Sequence[PivotCell]) -> tuple[doc.Warning, ...]:
         """Return the warnings of the run that are about these cells, or about all of it."""
-        shown = {
+        places = {
             doc.WarnedPlace(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
             for cell in cells
             for subject in (cell.section.name, cell.section.label, "")
         }
-        return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
+        return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in places)
 
 
 def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Selection) -> BadInput:
     """Return the error for axes and conditions that leave no figure."""
-    what = f"with {where.show(', ')}" if where else ""
-    wanted = f"a level of {' and '.join(axes.names)}"
+    condition = f"with {where.show(', ')}" if where else ""
+    levels_of_axes = f"a level of {' and '.join(axes.names)}"
     of_metric = f" of {metric}" if metric else " of a primary metric"
     return BadInput(
-        f"no figure{of_metric} of {analysis.name} {what} has {wanted}".replace("  ", " "),
+        f"no figure{of_metric} of {analysis.name} {condition} has {levels_of_axes}".replace(
+            "  ", " "
+        ),
         hint="--all includes metrics that are not primary; vtax show prints what each benchmark has",
     )
 
 
 def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     """Return the error for figures that share a place: what they differ in, and what to type."""
-    varied = {factor for cell in cells for factor in cell.row.cell.levels}
-    factors = {PLATFORM, BENCHMARK, METRIC, TOPOLOGY, *varied, *PARTS}
-    found = residue([Levels(cell.levels).only(factors) for cell in cells], axes.names)
-    order = (BENCHMARK, METRIC, TOPOLOGY, *sorted(found))
-    differing = {name: found[name] for name in order if name in found}
-    if BENCHMARK in differing:  # whose settings differ with it
-        differing = {BENCHMARK: differing[BENCHMARK]}
-    listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
-    name, levels = next(iter(differing.items()), ("", [""]))
+    varied_factors = {factor for cell in cells for factor in cell.row.cell.levels}
+    factors = {PLATFORM, BENCHMARK, METRIC, TOPOLOGY, *varied_factors, *PARTS}
+    levels_by_factor = residue([Levels(cell.levels).only(factors) for cell in cells], axes.names)
+    order = (BENCHMARK, METRIC, TOPOLOGY, *sorted(levels_by_factor))
+    differences = {name: levels_by_factor[name] for name in order if name in levels_by_factor}
+    if BENCHMARK in differences:  # whose settings differ with it
+        differences = {BENCHMARK: differences[BENCHMARK]}
+    texts = [f"{name} ({_some(levels)})" for name, levels in differences.items()]
+    name, levels = next(iter(differences.items()), ("", [""]))
     options = (("--cols", axes.columns), ("--panel", axes.panels))
-    free = next((axis for axis, used in options if not used), "")
-    one = {
+    free_option = next((axis for axis, axis_name in options if not axis_name), "")
+    choice = {
         BENCHMARK: f"--benchmark {quote(levels[0])}",
         METRIC: f"--metric {quote(levels[0])}",
         PLATFORM: f"--platform {quote(levels[0])}",
     }.get(name, f"--where {quote(f'{name}={levels[0]}')}")
-    more = f"; or show all: {free} {name}" if free else ""
+    alternative = f"; or show all: {free_option} {name}" if free_option else ""
     return BadInput(
-        f"several figures are left for each place; they differ in {', '.join(listed)}",
-        hint=f"choose a level: {one}{more}",
+        f"several figures are left for each place; they differ in {', '.join(texts)}",
+        hint=f"choose a level: {choice}{alternative}",
     )
 
 
 def _some(levels: Sequence[str]) -> str:
-    more = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
-    return ", ".join(levels[:_MOST_LEVELS]) + more
+    remainder = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
+    return ", ".join(levels[:_MOST_LEVELS]) + remainder

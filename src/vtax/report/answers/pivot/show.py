@@ -24,17 +24,19 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
     title, lead = header_of(analysis)
     if pivot.where:
-        written = doc.Factor(
+        condition = doc.Factor(
             levels_of({name: "|".join(levels) for name, levels in pivot.where.choices.items()})
         )
-        lead = (*lead, msg("where {levels}", levels=written))
+        lead = (*lead, msg("where {levels}", levels=condition))
     parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
     parts += [doc.Paragraph(text, "muted") for text in about(pivot, analysis)]
     if pivot.empty:
         parts.append(doc.Titled(msg("Without a figure"), (doc.Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
-    made = doc.Document(title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours)
-    return shared.of_blocks(made, analysis) if pivot.quantity in PERCENTILES else made
+    answer = doc.Document(
+        title, tuple(parts), lead, data=values_of(pivot), colours=analysis.colours
+    )
+    return shared.of_blocks(answer, analysis) if pivot.quantity in PERCENTILES else answer
 
 
 def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
@@ -76,12 +78,12 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
     quantity = quantity_of(pivot, analysis)
     unit = unit_of(scale.unit) if scale and not pivot.is_relative else ""
     axes = pivot.axes
-    by: doc.Inline = axes.rows
-    across: doc.Inline = ""
+    axes_title: doc.Inline = axes.rows
+    columns_note: doc.Inline = ""
     if axes.columns:
-        by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
-        across = msg("columns: {factor}", factor=axes.columns)
-    subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
+        axes_title = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
+        columns_note = msg("columns: {factor}", factor=axes.columns)
+    subtitle = joined([joined([quantity, unit]), _direction(pivot), columns_note], "; ")
     columns = [doc.Column(axes.rows, axes.rows)]
     for column in pivot.columns:
         heading = _level(analysis, axes.columns, column) if column else quantity
@@ -97,20 +99,20 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
     table = doc.table_of(
         tuple(columns), rows, key=panel or "pivot", label=joined([title, quantity])
     )
-    return doc.Titled(title if title != "" else by, (table,), subtitle=subtitle)
+    return doc.Titled(title if title != "" else axes_title, (table,), subtitle=subtitle)
 
 
 def _direction(pivot: Pivot) -> doc.Inline:
     """Return which way is better; empty where that differs."""
     if pivot.is_relative:
         return msg("higher is better")
-    found = {section.better: shared.direction_of(section) for section in pivot.sections}
-    return next(iter(found.values())) if len(found) == 1 else ""
+    directions = {section.better: shared.direction_of(section) for section in pivot.sections}
+    return next(iter(directions.values())) if len(directions) == 1 else ""
 
 
 def _level(analysis: Analysis, factor: str, level: str) -> doc.Inline:
     if factor == PLATFORM:
-        record = next(each for each in analysis.platforms if each.name == level)
+        record = next(platform for platform in analysis.platforms if platform.name == level)
         return shared.platform_of(record, analysis.colours)
     return level
 
@@ -123,22 +125,25 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: doc.Scale | None) -> doc
     if pivot.is_relative:
         share = shared.share_of(value.value, value.low, value.high)
         return muted(msg("baseline")) if pivot.is_reference(cell) else styled(share, "strong")
-    own = scale or scale_for(cell.section.metric.unit, [value.value])
+    cell_scale = scale or scale_for(cell.section.metric.unit, [value.value])
     if pivot.quantity in PERCENTILES:
-        shown: list[doc.Inline] = [
-            doc.Quantity(value.value, own, 3),
-            "" if scale else unit_of(own.unit),
+        texts: list[doc.Inline] = [
+            doc.Quantity(value.value, cell_scale, 3),
+            "" if scale else unit_of(cell_scale.unit),
         ]
         if value.low is not None and value.high is not None:
-            shown.append(muted(doc.IntervalCell(value.low, value.high, "quantity", own)))
-        return joined(shown, " ")
-    half = float("inf")
+            texts.append(muted(doc.IntervalCell(value.low, value.high, "quantity", cell_scale)))
+        return joined(texts, " ")
+    half_width = float("inf")
     if value.low is not None and value.high is not None:
-        half = (value.high - value.low) / 2
+        half_width = (value.high - value.low) / 2
     if scale is None:
-        return doc.Mean(value.value, half, own, "both")
+        return doc.Mean(value.value, half_width, cell_scale, "both")
     return joined(
-        [doc.Mean(value.value, half, own), muted(doc.Mean(value.value, half, own, "half-width"))],
+        [
+            doc.Mean(value.value, half_width, cell_scale),
+            muted(doc.Mean(value.value, half_width, cell_scale, "half-width")),
+        ],
         " ",
     )
 
@@ -175,22 +180,30 @@ def _reasons(pivot: Pivot) -> Iterator[doc.Inline]:
     """Yield why places are empty; those with the same reason together."""
     groups: list[tuple[doc.Inline, list[tuple[str, str, str]]]] = []
     for place, reason in pivot.empty.items():
-        places = next((each for known, each in groups if known == reason), None)
+        places = next(
+            (reason_places for known_reason, reason_places in groups if known_reason == reason),
+            None,
+        )
         if places is None:
             groups.append((reason, [place]))
         else:
             places.append(place)
     names = (pivot.axes.panels, pivot.axes.rows, pivot.axes.columns)
     for reason, places in groups:
-        shown = [
+        texts = [
             doc.Factor(
                 tuple((name, level) for name, level in zip(names, place, strict=True) if name)
             )
             for place in places[:_MOST_NAMED]
         ]
-        where: doc.Inline = listed(shown) if len(places) <= _MOST_NAMED else joined(shown, "; ")
-        if left := len(places) - len(shown):
-            where = joined(
-                [where, plural("and {count} more place", "and {count} more places", left)]
+        place_text: doc.Inline = (
+            listed(texts) if len(places) <= _MOST_NAMED else joined(texts, "; ")
+        )
+        if hidden_count := len(places) - len(texts):
+            place_text = joined(
+                [
+                    place_text,
+                    plural("and {count} more place", "and {count} more places", hidden_count),
+                ]
             )
-        yield joined([where, reason], ": ")
+        yield joined([place_text, reason], ": ")

@@ -58,8 +58,8 @@ class Values:
                 return None, _NO_REFERENCE
             if reference[1] is row:
                 return Estimate(1.0), ""
-            found = self._to(section, (point, row), reference, sessions)
-            return (found, "") if found else (None, _NO_REFERENCE)
+            estimate = self._to(section, (point, row), reference, sessions)
+            return (estimate, "") if estimate else (None, _NO_REFERENCE)
         if self.quantity in PERCENTILES:
             quantile = self._quantile(section, row, sessions)
             if quantile is None:
@@ -79,8 +79,8 @@ class Values:
     def _chosen(
         self, section: Section, mean: Interval | None, ratio: Ratio | None
     ) -> Estimate | None:
-        found = mean if self.quantity == "mean" else ratio and ratio.efficiency(section.better)
-        return bounded(found) if found else None
+        chosen = mean if self.quantity == "mean" else ratio and ratio.efficiency(section.better)
+        return bounded(chosen) if chosen else None
 
     def _key(self, section: Section, row: Row) -> tuple[str, Levels]:
         """Return what a row shares with the one that is 100 %: every level but that of the factor."""
@@ -129,8 +129,10 @@ class Values:
         for point, row in (of, to):
             if point.baseline is None or row.ratio is None:
                 raise StatsError(Note("no-baseline-here"))
-            here, base = (_in(each, sessions).means_of_blocks for each in (row, point.baseline))
-            logs = pair_rows(here, base).known()
+            treatment, base = (
+                _in(side, sessions).means_of_blocks for side in (row, point.baseline)
+            )
+            logs = pair_rows(treatment, base).known()
             with np.errstate(over="ignore"):
                 sides.append(ContrastSide(BlockMeans(logs.units, np.exp(logs.values))))
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.units)
@@ -143,33 +145,33 @@ class Values:
             self.source.samples.get(trial, {}).get(section.metric.name, ())
             for trial in trials_of(row, self.source)
         ]
-        blocks = np.repeat(row.trial_blocks[: len(samples)], [len(each) for each in samples])
-        values = np.array([value for each in samples for value in each])
-        here = np.isin(
+        blocks = np.repeat(row.trial_blocks[: len(samples)], [len(trial) for trial in samples])
+        values = np.array([value for trial in samples for value in trial])
+        is_inside = np.isin(
             blocks, [block for session in sessions for block in session.blocks] or blocks
         )
-        if not here.any():
+        if not is_inside.any():
             return None
         confidence = self.source.analysis.rule.confidence
         try:
             return quantile_interval(
-                values[here], blocks[here], PERCENTILES[self.quantity], confidence
+                values[is_inside], blocks[is_inside], PERCENTILES[self.quantity], confidence
             )
         except StatsError:
             return None
 
 
-def bounded(found: Interval | Ratio) -> Estimate:
+def bounded(interval: Interval | Ratio) -> Estimate:
     """Return a value whose bounds are finite, or not there."""
-    is_bounded = math.isfinite(found.low) and math.isfinite(found.high)
-    return Estimate(found.estimate, *((found.low, found.high) if is_bounded else ()))
+    is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
+    return Estimate(interval.estimate, *((interval.low, interval.high) if is_bounded else ()))
 
 
 def blocks_in(row: Row, sessions: Sequence[MeasuredSession]) -> Any:
     """Return which blocks of a row are of these sessions; all of them without any."""
     return np.isin(
         row.blocks,
-        [block for each in sessions for block in each.blocks] if sessions else row.blocks,
+        [block for session in sessions for block in session.blocks] if sessions else row.blocks,
     )
 
 
@@ -177,14 +179,14 @@ def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:
     """Return the row with the blocks of these sessions alone."""
     if not sessions:
         return row
-    here = blocks_in(row, sessions)
-    return replace(row, blocks=row.blocks[here], block_means=row.block_means[here])
+    is_inside = blocks_in(row, sessions)
+    return replace(row, blocks=row.blocks[is_inside], block_means=row.block_means[is_inside])
 
 
 def _mean(values: Any, units: Any, confidence: float) -> Interval:
     """Return the mean of blocks' means with its interval: over hosts or sessions where there are several."""
-    half = half_width_over_sessions(values, units, confidence)
-    if half is None:
+    half_width = half_width_over_sessions(values, units, confidence)
+    if half_width is None:
         return mean_interval(values, confidence)
     mean = float(values.mean())
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, mean - half_width, mean + half_width)

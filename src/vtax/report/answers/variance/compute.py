@@ -106,9 +106,9 @@ def variance(
     samples: as store.query.samples reads them; noise within trials is estimated where every trial of a cell has them.
     """
     sections = analysis.sections if every_metric else analysis.primary
-    found = _components(sections, samples or {})
+    parts_of_cells = _components(sections, samples or {})
     found_costs = costs(data)
-    cells = [_cell(*place, found, found_costs, analysis) for place in every_row(sections)]
+    cells = [_cell(*place, parts_of_cells, found_costs, analysis) for place in every_row(sections)]
     return _adjusted(cells)
 
 
@@ -118,17 +118,19 @@ _Found = Mapping[_Key, Components | StatsError]
 
 def _components(sections: tuple[Section, ...], samples: Samples) -> _Found:
     """Split the variance of every cell and metric with values, in one pass of arrays a cell."""
-    found: dict[_Key, Components | StatsError] = {}
+    parts_of_cells: dict[_Key, Components | StatsError] = {}
     for section, _, row in every_row(sections):
-        key, seen = (row.cell.key, section.metric.name), row.observed
-        if seen is None or not seen.value.size:
+        key, observations = (row.cell.key, section.metric.name), row.observed
+        if observations is None or not observations.value.size:
             continue
         try:
-            sampled = _sampled(seen.trial, seen.block, key[1], samples)
-            found[key] = components(*(sampled or (seen.value, seen.block)))
+            samples_of_cell = _sampled(observations.trial, observations.block, key[1], samples)
+            parts_of_cells[key] = components(
+                *(samples_of_cell or (observations.value, observations.block))
+            )
         except StatsError as error:
-            found[key] = error
-    return found
+            parts_of_cells[key] = error
+    return parts_of_cells
 
 
 def _sampled(
@@ -152,12 +154,12 @@ def _cell(
     section: Section,
     point: ResultPoint,
     row: Row,
-    found: _Found,
+    parts_of_cells: _Found,
     costs: Mapping[str, Cost],
     analysis: Analysis,
 ) -> CellVariance:
     base, empty = point.baseline, CellVariance(section, point, row, analysis.rule.precision)
-    parts = found.get((row.cell.key, section.metric.name))
+    parts = parts_of_cells.get((row.cell.key, section.metric.name))
     if row.summary is None or parts is None:
         return replace(empty, reason=row.reason)
     result = replace(empty, trials=row.summary.n / max(1, row.blocks.size))
@@ -172,11 +174,14 @@ def _cell(
     result = _shared(result, parts)
     if row is base:
         return result
-    other = found.get((base.cell.key, section.metric.name)) if base else None
-    if row.ratio is None or not isinstance(other, Components) or base is None:
+    baseline_parts = parts_of_cells.get((base.cell.key, section.metric.name)) if base else None
+    if row.ratio is None or not isinstance(baseline_parts, Components) or base is None:
         return replace(result, reason=row.reason or Note("no-baseline-here"))
     return _planned(
-        result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis
+        result,
+        (parts, baseline_parts),
+        (costs.get(row.cell.key), costs.get(base.cell.key)),
+        analysis,
     )
 
 
@@ -203,16 +208,16 @@ def _planned(
     if costs[0] is None or costs[1] is None:
         return replace(cell, reason=Note("unknown-duration"))
     cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
-    made = replace(
+    result = replace(
         cell, cost=cost, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s)
     )
     if ratio.n_blocks < 2:
-        return replace(made, reason=Note("one-block-no-plan"))
-    made = replace(made, half_width=ratio.half_width)
+        return replace(result, reason=Note("one-block-no-plan"))
+    result = replace(result, half_width=ratio.half_width)
     joint = of_ratio(ratio.se_log**2 * ratio.n_blocks, ratio.n_blocks, sides)
-    made = replace(made, noise=joint)
+    result = replace(result, noise=joint)
     try:
-        best = plan(
+        best_plan = plan(
             joint,
             cost.block_s,
             cost.trial_s,
@@ -223,14 +228,14 @@ def _planned(
             noise_confidence=rule.confidence,
         )
     except StatsError as error:
-        return replace(made, reason=error.note)
-    return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
+        return replace(result, reason=error.note)
+    return replace(result, plan=best_plan, warnings=(*result.warnings, *best_plan.warnings))
 
 
 def _adjusted(cells: Sequence[CellVariance]) -> tuple[CellVariance, ...]:
     """Return the cells with the p-values of drift adjusted over all of them."""
-    tested = [cell.drift.p_value for cell in cells if cell.drift]
-    p_values = iter(holm(tested).tolist()) if tested else iter(())
+    p_values_of_cells = [cell.drift.p_value for cell in cells if cell.drift]
+    p_values = iter(holm(p_values_of_cells).tolist()) if p_values_of_cells else iter(())
     return tuple(replace(cell, drift_p=next(p_values)) if cell.drift else cell for cell in cells)
 
 
@@ -253,12 +258,14 @@ def hardest(cells: Iterable[CellVariance]) -> Hardest | None:
     plans = [(cell.row, cell.place, cell.plan) for cell in cells if cell.plan]
     if not plans:
         return None
-    _, where, plan = max(plans, key=lambda each: (each[2].time_s, _most(each[2])))
+    _, place, plan = max(plans, key=lambda candidate: (candidate[2].time_s, _most(candidate[2])))
     few = [(at, p) for row, at, p in plans if row.ratio and row.ratio.n_blocks < MINIMUM_BLOCKS]
-    unsure = [
+    unsure_plans = [
         (at, p) for at, p in few if _most(p) > 4 * p.blocks
     ]  # of five blocks the noise may ask for 8 times
-    return Hardest(where, plan, max(unsure, key=lambda each: _most(each[1]), default=None))
+    return Hardest(
+        place, plan, max(unsure_plans, key=lambda candidate: _most(candidate[1]), default=None)
+    )
 
 
 def _most(plan: Replication) -> int:

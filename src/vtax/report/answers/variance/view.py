@@ -29,15 +29,17 @@ _NAMED = 4
 def document(source: Source, options: Options) -> doc.Document:
     """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
-    found = variance(
+    cells = variance(
         whole.data,
         whole.analysis,
         every_metric=options.every_metric,
         samples=whole.samples,
     )
-    kept = [cell for cell in found if source.analysis.shown_cells.selects(cell.row.cell.place)]
-    made = document_of(kept, source.analysis, is_folded=options.depth == "report")
-    return shared.of_blocks(made, source.analysis)
+    shown_cells = [
+        cell for cell in cells if source.analysis.shown_cells.selects(cell.row.cell.place)
+    ]
+    answer = document_of(shown_cells, source.analysis, is_folded=options.depth == "report")
+    return shared.of_blocks(answer, source.analysis)
 
 
 def document_of(
@@ -52,40 +54,42 @@ def document_of(
         parts += [_section(of_section, analysis) for of_section in by_section(cells)]
     if summary := list(_summary(cells, analysis)):
         parts.append(doc.Titled(msg("Summary"), (doc.Bullets(tuple(summary)),), role="summary"))
-    given = [
+    warnings = [
         noted(text, cell.place)
         for cell in cells
         for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
     of_all = [
         replace(warning, places=()) if len(warning.places) == len(cells) else warning
-        for warning in merged(given)
+        for warning in merged(warnings)
     ]
     parts += shared.warnings_part(of_all)
-    nothing: doc.Inline = (
+    reason_empty: doc.Inline = (
         "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
     )
-    return doc.Document(VIEW.title, tuple(parts), data=list(cells), nothing=nothing)
+    return doc.Document(VIEW.title, tuple(parts), data=list(cells), nothing=reason_empty)
 
 
 def _brief_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
     """Return a row for every point: the precision of each platform, and its plan."""
-    planned = [cell for cell in cells if cell.row.ratio is not None]
-    platforms = {cell.row.platform.name: cell.row.platform for cell in planned}
+    comparisons = [cell for cell in cells if cell.row.ratio is not None]
+    platforms = {cell.row.platform.name: cell.row.platform for cell in comparisons}
     target = doc.Share(analysis.rule.precision, "declared")
     title = msg("half-width, and the plan for ±{precision} (blocks x trials)", precision=target)
     columns = [doc.Column("metric", title, wraps=True)]
-    columns += [doc.Column(name, shared.platform_of(each)) for name, each in platforms.items()]
+    columns += [
+        doc.Column(name, shared.platform_of(platform)) for name, platform in platforms.items()
+    ]
     names: dict[tuple[str, str], doc.Inline] = {}
     rows: dict[tuple[str, str], dict[str, doc.Inline]] = {}
-    for cell in planned:
+    for cell in comparisons:
         key = (cell.section.name, cell.point.key)
         names[key] = joined([shared.title_of(cell.section), shared.levels(cell.point)], " · ")
         rows.setdefault(key, {})[cell.row.platform.name] = _brief(cell)
     return doc.table_of(
         columns,
         [
-            (names[key], *(of_point.get(each, doc.Nothing()) for each in platforms))
+            (names[key], *(of_point.get(name, doc.Nothing()) for name in platforms))
             for key, of_point in rows.items()
         ],
         key="variance",
@@ -96,13 +100,13 @@ def _brief_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table
 
 def _brief(cell: CellVariance) -> doc.Inline:
     """Return `±3.2 %; 203 x 1, 2 min 21 s`."""
-    half: doc.Inline = doc.Nothing()
+    half_width: doc.Inline = doc.Nothing()
     if cell.half_width is not None:
-        half = msg("±{half}", half=doc.Share(cell.half_width))
+        half_width = msg("±{half}", half=doc.Share(cell.half_width))
     if cell.plan is None:
-        return half
+        return half_width
     plan = f"{cell.plan.blocks} x {cell.plan.trials:g}"
-    return joined([half, joined([plan, doc.Duration(cell.plan.time_s)])], "; ")
+    return joined([half_width, joined([plan, doc.Duration(cell.plan.time_s)])], "; ")
 
 
 def _is_known(cell: CellVariance) -> bool:
@@ -137,18 +141,27 @@ def _shares_table(cells: Sequence[CellVariance]) -> doc.Table:
         doc.Column("trials", msg("between\ntrials"), is_number=True),
         doc.Column("within", msg("within\ntrials"), is_number=True),
     )
-    found = [_shares(cell) for cell in cells if cell.row.summary]
-    kept = [
+    rows = [_shares(cell) for cell in cells if cell.row.summary]
+    column_numbers = [
         n
         for n in range(len(columns))
-        if any(not isinstance(shown[n], doc.Nothing) for shown in found)
+        if any(not isinstance(cells_of_row[n], doc.Nothing) for cells_of_row in rows)
     ]
 
     def row(cell: CellVariance) -> list[doc.Inline]:
-        return [_shares(cell)[n] for n in kept] if cell.row.summary else [muted(doc.Nothing())]
+        return (
+            [_shares(cell)[n] for n in column_numbers]
+            if cell.row.summary
+            else [muted(doc.Nothing())]
+        )
 
-    shown, key = (shared.PLATFORM, *(columns[n] for n in kept)), f"{cells[0].section.name} shares"
-    return doc.Table(shown, _groups(cells, row), key=key, label=msg("shares of the variance"))
+    table_columns, key = (
+        (shared.PLATFORM, *(columns[n] for n in column_numbers)),
+        f"{cells[0].section.name} shares",
+    )
+    return doc.Table(
+        table_columns, _groups(cells, row), key=key, label=msg("shares of the variance")
+    )
 
 
 def _shares(cell: CellVariance) -> list[doc.Inline]:
@@ -218,7 +231,7 @@ def _plan(cell: CellVariance) -> list[doc.Inline] | None:
         return None
     plan = cell.plan
     cost = cell.cost
-    found: list[doc.Inline] = [
+    cells: list[doc.Inline] = [
         doc.Duration(cost.block_s) if cost else doc.Nothing(),
         doc.Duration(cost.trial_s) if cost else doc.Nothing(),
         f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
@@ -226,8 +239,8 @@ def _plan(cell: CellVariance) -> list[doc.Inline] | None:
         doc.Duration(cell.time_s),
     ]
     if plan:
-        found += [f"{plan.blocks} x {plan.trials:g}", blocks_range(plan), doc.Duration(plan.time_s)]
-    return found
+        cells += [f"{plan.blocks} x {plan.trials:g}", blocks_range(plan), doc.Duration(plan.time_s)]
+    return cells
 
 
 def blocks_range(plan: Replication) -> doc.Inline:
@@ -245,26 +258,26 @@ def _groups(
     """Return a row per cell that has something to show, below the name of its point where there are several."""
     rows = []
     for cell in cells:
-        shown = cells_of(cell)
-        if shown is not None:
+        cells_of_row = cells_of(cell)
+        if cells_of_row is not None:
             platform = shared.platform_of(cell.row.platform)
-            rows.append((cell.point, doc.TableRow((platform, *shown))))
+            rows.append((cell.point, doc.TableRow((platform, *cells_of_row))))
     return shared.by_point(rows)
 
 
 def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Inline]:
     yield from headline(cells, analysis.rule.precision)
-    found = drifting(cells, analysis.rule.alpha)
-    tested = [cell.drift_p for cell in cells if cell.drift]
-    if tested and not found:
+    drifting_cells = drifting(cells, analysis.rule.alpha)
+    p_values = [cell.drift_p for cell in cells if cell.drift]
+    if p_values and not drifting_cells:
         yield plural(
             "No drift over the run is shown in {count} cell (smallest p, adjusted: {p}).",
             "No drift over the run is shown in {count} cells (smallest p, adjusted: {p}).",
-            len(tested),
-            p=doc.PValue(min(tested)),
+            len(p_values),
+            p=doc.PValue(min(p_values)),
         )
     places = []
-    for cell in found:
+    for cell in drifting_cells:
         if cell.drift:
             change = doc.Share(cell.drift.change, "change")
             places.append(msg("{place} by {change}", place=cell.place.inline, change=change))
@@ -273,20 +286,22 @@ def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.
             "{count} of {tested} cells drifts over the run: {places}.",
             "{count} of {tested} cells drift over the run: {places}.",
             len(places),
-            tested=doc.Count(len(tested)),
+            tested=doc.Count(len(p_values)),
             places=listed(first_of(places, _NAMED)),
         )
 
 
 def headline(cells: Sequence[CellVariance], precision: float) -> Iterator[doc.Inline]:
     """Yield what the run has of a half-width, and the time that plans for the rest of its comparisons take."""
-    planned = [cell for cell in cells if cell.plan]
-    top = hardest(planned)
+    planned_cells = [cell for cell in cells if cell.plan]
+    top = hardest(planned_cells)
     if top is None:
         return
-    reached = sum(cell.half_width is not None and cell.half_width <= precision for cell in planned)
+    reached = sum(
+        cell.half_width is not None and cell.half_width <= precision for cell in planned_cells
+    )
     target = doc.Share(precision, "declared")
-    if reached == len(planned):
+    if reached == len(planned_cells):
         yield plural(
             "The comparison has an interval of ±{target} or less.",
             "All {count} comparisons have intervals of ±{target} or less.",
@@ -299,21 +314,21 @@ def headline(cells: Sequence[CellVariance], precision: float) -> Iterator[doc.In
         "the longest of them {longest} ({place}).",
         "{reached} of {count} comparisons have intervals of ±{target} or less; plans for all take up to {duration}, "
         "the longest of them {longest} ({place}).",
-        len(planned),
+        len(planned_cells),
         reached=doc.Count(reached),
         target=target,
-        duration=doc.Duration(sum(cell.plan.time_s for cell in planned if cell.plan)),
+        duration=doc.Duration(sum(cell.plan.time_s for cell in planned_cells if cell.plan)),
         longest=doc.Duration(top.plan.time_s),
         place=top.where.inline,
     )
     if top.unsure:
-        where, plan = top.unsure
-        unsure = msg(
+        place, plan = top.unsure
+        sentence = msg(
             "The blocks are too few for reliable plans: {place} may need {range}.",
-            place=where.inline,
+            place=place.inline,
             range=blocks_range(plan),
         )
-        yield joined([text, unsure], " ")
+        yield joined([text, sentence], " ")
     else:
         yield text
 
@@ -351,26 +366,26 @@ def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator
 
 def _figure_groups(cells: Sequence[CellVariance], analysis: Analysis) -> list[doc.FigureGroup]:
     """Return the cells of every point, below the name of the metric."""
-    found = []
+    groups = []
     for _, of in groupby(cells, key=lambda cell: id(cell.point)):
-        if known := [cell for cell in of if len(_known_shares(cell)) > 1]:
-            rows = tuple(_figure_row(cell, analysis) for cell in known)
-            found.append(doc.FigureGroup(shared.levels(known[0].point), rows))
-    return figures.below(shared.title_of(cells[0].section), found)
+        if known_cells := [cell for cell in of if len(_known_shares(cell)) > 1]:
+            rows = tuple(_figure_row(cell, analysis) for cell in known_cells)
+            groups.append(doc.FigureGroup(shared.levels(known_cells[0].point), rows))
+    return figures.below(shared.title_of(cells[0].section), groups)
 
 
 def _known_shares(cell: CellVariance) -> tuple[float, ...]:
     """Return the known shares, from blocks to what is within a trial."""
-    found = (cell.between_blocks, cell.between_trials, cell.within_trial)
-    return tuple(share for share in found if share is not None)
+    shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
+    return tuple(share for share in shares if share is not None)
 
 
 def _figure_row(cell: CellVariance, analysis: Analysis) -> doc.FigureRow:
     platform, summary = cell.row.platform, cell.row.summary
     text: doc.Inline = msg("CV {cv}", cv=doc.Share(summary.cv)) if summary is not None else ""
-    colour, shown = analysis.colours[platform.name], (1.0, None, None)
+    colour, bar = analysis.colours[platform.name], (1.0, None, None)
     return doc.FigureRow(
-        shared.platform_of(platform), colour, shown, values=_known_shares(cell), text=text
+        shared.platform_of(platform), colour, bar, values=_known_shares(cell), text=text
     )
 
 
