@@ -43,11 +43,11 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False) -> str:
     """Write the rows of a run, see `as_text`; returns the SHA-256. Raises ValueError for what no bundle holds."""
     digest = hashlib.sha256()
-    with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+    with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
         for lines in _pieces(_lines(rows, is_anonymized=is_anonymized)):
             digest.update(lines)
-            packed.write(lines)
-        packed.write(_line({"sha256": digest.hexdigest()}))
+            stream.write(lines)
+        stream.write(_line({"sha256": digest.hexdigest()}))
     return digest.hexdigest()
 
 
@@ -101,7 +101,7 @@ def as_text(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _without_import(provenance: dict[str, Any]) -> dict[str, Any]:
-    return {name: known for name, known in provenance.items() if name != IMPORTED}
+    return {name: facts for name, facts in provenance.items() if name != IMPORTED}
 
 
 def _line(value: dict[str, Any]) -> bytes:
@@ -119,8 +119,8 @@ class Bundle:
         self.path = path
         self.sha256 = ""
         self._follows_links = follows_links
-        with _refused(path), self._opened() as unpacked:
-            (header,) = decoded([unpacked.readline(_MAX_HEADER_BYTES) or b"null"])
+        with _refused(path), self._opened() as stream:
+            (header,) = decoded([stream.readline(_MAX_HEADER_BYTES) or b"null"])
         kind, version = header.get("vtax"), header.get("schema")
         if (
             not isinstance(kind, str)
@@ -142,16 +142,16 @@ class Bundle:
 
         Outputs are packed, as a store has them. Raises BadInput.
         """
-        with _refused(self.path), self._opened() as unpacked:
-            yield from joined(self._rows(unpacked))
+        with _refused(self.path), self._opened() as stream:
+            yield from joined(self._rows(stream))
 
-    def _rows(self, unpacked: gzip.GzipFile) -> Iterator[Row]:
+    def _rows(self, stream: gzip.GzipFile) -> Iterator[Row]:
         bounds = Bounds()
-        header = unpacked.readline(_MAX_HEADER_BYTES)
+        header = stream.readline(_MAX_HEADER_BYTES)
         digest = hashlib.sha256(header)
         bounds.add_line(header)
         end: object = None
-        for lines in lines_of(unpacked, bounds):
+        for lines in lines_of(stream, bounds):
             for line, row in zip(lines, decoded(lines), strict=True):
                 if end is not None:
                     raise ValueError("something follows its end")
@@ -177,8 +177,8 @@ class Bundle:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise _no_bundle(self.path)
             file.seek(0)
-            with gzip.GzipFile("", "rb", fileobj=file) as unpacked:
-                yield unpacked
+            with gzip.GzipFile("", "rb", fileobj=file) as stream:
+                yield stream
 
 
 @contextmanager
@@ -191,9 +191,9 @@ def _refused(path: Path) -> Iterator[None]:
             "there is no such file", where=str(path), hint="vtax export writes bundles"
         ) from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        why = str(error) if type(error) is ValueError else "it cannot be unpacked"
+        reason = str(error) if type(error) is ValueError else "it cannot be unpacked"
         raise BadInput(
-            f"the bundle is damaged: {why}",
+            f"the bundle is damaged: {reason}",
             where=str(path),
             hint="copy it again, or export the run again",
         ) from error

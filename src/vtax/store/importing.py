@@ -103,28 +103,28 @@ def import_bundle(
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, of another schema, or of a run that is there with other content, and StoreError.
     """
-    with temporary_engine() as private:
-        run = _read(private, bundle, watch)
+    with temporary_engine() as bundle_engine:
+        run = _read(bundle_engine, bundle, watch)
         accept(run)
-        return _copy_run(engine, private, run, bundle, machine_id, watch, name)
+        return _copy_run(engine, bundle_engine, run, bundle, machine_id, watch, name)
 
 
 @contextmanager
 def opened_bundle(path: Path, watch: Watch = unwatched) -> Iterator[RunHandle]:
     """Yield the run of a bundle, checked, in no store; it lasts as long as the context. Raises as `import_bundle`."""
-    with temporary_engine() as private:
-        yield _read(private, Bundle(path), watch)
+    with temporary_engine() as engine:
+        yield _read(engine, Bundle(path), watch)
 
 
-def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
+def _read(engine: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     """Return the run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
     try:
-        with writing(private) as connection:
+        with writing(engine) as connection:
             create(connection)
             run_id = add_rows(connection, watch("read", _values(bundle)), _check_columns)
-        run = RunHandle(private, run_id)
+        run = RunHandle(engine, run_id)
         check_contents(run)
-        _check(private, run, bundle.path)
+        _check(engine, run, bundle.path)
     except ValueError as error:
         raise _damaged(bundle.path, clean(str(error), 200)) from error
     except DamagedRows as error:
@@ -197,24 +197,24 @@ def _value(column: Any, value: Any) -> Any:
         settings = {name: setting for name, setting in value.items() if name not in LISTS}
         lists = {name: finite_lists(value[name]) for name in LISTS if name in value}
         return {**cleaned(settings), **lists}
-    stored = checked(column, value)
-    if isinstance(stored, int) and not -_MAX_INTEGER <= stored < _MAX_INTEGER:
+    plain_value = checked(column, value)
+    if isinstance(plain_value, int) and not -_MAX_INTEGER <= plain_value < _MAX_INTEGER:
         raise ValueError(f"{column.name} is larger than 64 bits")
-    if isinstance(stored, str) and isinstance(column.type, String):
+    if isinstance(plain_value, str) and isinstance(column.type, String):
         longest = column.type.length
-        if longest and len(stored) > longest:
+        if longest and len(plain_value) > longest:
             raise ValueError(f"{column.name} is longer than {longest} characters")
-    return stored
+    return plain_value
 
 
-def _check(private: Engine, run: RunHandle, path: Path) -> None:
+def _check(engine: Engine, run: RunHandle, path: Path) -> None:
     """Check what is of several rows. Raises StoreError, and BadInput for what no vtax exports."""
     trial = schema.trial
     if not _NAME.fullmatch(run.name) or run.name == "last" or not _IDENTITY.fullmatch(run.identity):
         raise _damaged(path, "its name or identity is none that vtax gives")
     if run.started_at > time.time() + _AHEAD_S:
         raise _damaged(path, "the run starts in the future")
-    with reading(private) as connection:
+    with reading(engine) as connection:
 
         def has(condition: ColumnElement[bool]) -> bool:
             query = select(trial.c.id).where(condition).limit(1)
@@ -228,7 +228,7 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
 
 def _copy_run(
     engine: Engine,
-    private: Engine,
+    engine_of_bundle: Engine,
     run: RunHandle,
     bundle: Bundle,
     machine_id: str,
@@ -237,7 +237,7 @@ def _copy_run(
 ) -> Imported:
     """Copy a run out of its private store, unless it is there, or another process brings it there meanwhile."""
     is_other = not machine_id or run.host.get("machine_id") != machine_id
-    with reading(private) as connection:
+    with reading(engine_of_bundle) as connection:
         trials = connection.execute(select(func.count()).select_from(schema.trial)).scalar_one()
     origin = {
         "at": time.time(),
@@ -248,14 +248,14 @@ def _copy_run(
     }
     is_new = False
     while True:
-        with reading(private) as source, writing(engine) as connection:
-            same = select(schema.run).where(schema.run.c.identity == run.identity)
-            stored = connection.execute(same).mappings().first()
-            if stored is not None:
-                if imported(stored["provenance"]).get("sha256") != bundle.sha256:
-                    own = rows_of(source, run.id)
-                    _refuse_other_content(connection, stored, own, store_name(engine.url))
-                name = stored["name"]
+        with reading(engine_of_bundle) as source, writing(engine) as connection:
+            same_identity = select(schema.run).where(schema.run.c.identity == run.identity)
+            stored_run = connection.execute(same_identity).mappings().first()
+            if stored_run is not None:
+                if imported(stored_run["provenance"]).get("sha256") != bundle.sha256:
+                    own_rows = rows_of(source, run.id)
+                    _refuse_other_content(connection, stored_run, own_rows, store_name(engine.url))
+                name = stored_run["name"]
                 break
             names = set(connection.execute(select(schema.run.c.name)).scalars())
             name = _free_name(wanted_name or run.name, names)
@@ -283,26 +283,26 @@ def _change_run(
 
 
 def _refuse_other_content(
-    connection: Connection, stored: Mapping[Any, Any], rows: Iterable[Row], where: str
+    connection: Connection, stored_run: Mapping[Any, Any], rows: Iterable[Row], where: str
 ) -> None:
     """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside. rows: of it."""
-    if sha256_of(rows_of(connection, stored["id"])) != sha256_of(rows):
+    if sha256_of(rows_of(connection, stored_run["id"])) != sha256_of(rows):
         raise BadInput(
-            f"this run is in the store as {stored['name']}, with other content",
+            f"this run is in the store as {stored_run['name']}, with other content",
             where=where,
-            hint=f"vtax remove {stored['name']} removes it; then import the bundle again",
+            hint=f"vtax remove {stored_run['name']} removes it; then import the bundle again",
         )
 
 
 def _free_name(name: str, names: set[str]) -> str:
     """Return a name that no run of a store has: this one, or what it becomes by an import."""
-    free, number = name, 1
-    while free in names:
-        free = f"{name}-imported" if number == 1 else f"{name}-imported-{number}"
+    free_name, number = name, 1
+    while free_name in names:
+        free_name = f"{name}-imported" if number == 1 else f"{name}-imported-{number}"
         number += 1
-    return free
+    return free_name
 
 
-def _damaged(path: Path, why: str) -> BadInput:
+def _damaged(path: Path, reason: str) -> BadInput:
     hint = "copy it again, or export the run again"
-    return BadInput(f"the bundle is damaged: {why}", where=str(path), hint=hint)
+    return BadInput(f"the bundle is damaged: {reason}", where=str(path), hint=hint)

@@ -166,7 +166,9 @@ class RunData:
 
     def of_trials(self, kept: Flags) -> RunData:
         """Return the data with some of the trials alone. kept: whether each of them stays."""
-        columns = {each.name: getattr(self.trials, each.name)[kept] for each in fields(Trials)}
+        columns = {
+            column.name: getattr(self.trials, column.name)[kept] for column in fields(Trials)
+        }
         measured, of_kept = self.measurements, kept[self.measurements.trial]
         trial = (np.cumsum(kept) - 1)[measured.trial[of_kept]]
         measurements = Measurements(trial, measured.metric[of_kept], measured.value[of_kept])
@@ -425,7 +427,7 @@ def _trials_of(run: RunHandle, cells: Mapping[int, int], columns: dict[str, Any]
     for name in ("outside_s", "inside_s"):
         columns[name] = np.where(columns[name] < 0, np.nan, columns[name])
     columns["cell"] = _indices_of(cells, columns.pop("cell_id"), "cell")
-    return Trials(**{each.name: columns.pop(each.name) for each in fields(Trials)})
+    return Trials(**{column.name: columns.pop(column.name) for column in fields(Trials)})
 
 
 def _measurements_of(metrics: Mapping[int, int], columns: dict[str, Any]) -> Measurements:

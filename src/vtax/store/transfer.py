@@ -89,8 +89,8 @@ class Ids:
     before: how many rows come before them.
     """
 
-    def __init__(self, before: int = 0) -> None:
-        self._before = before
+    def __init__(self, count_before: int = 0) -> None:
+        self._before = count_before
         self._ids = array("q")
         self.add = self._ids.append
         self.extend = self._ids.extend
@@ -112,11 +112,11 @@ class Ids:
 
 def large_columns(table: Table) -> list[str]:
     """Return the columns of a table whose values may be large: outputs, texts, JSON."""
-    large = []
+    columns = []
     for name in portable_columns(table):
         if isinstance(table.c[name].type, JSON | LargeBinary | Text):
-            large.append(name)
-    return large
+            columns.append(name)
+    return columns
 
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
@@ -131,7 +131,7 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
         targets = references(schema.metadata.tables[name])
         count = 0
         for part in parts if name in _OF_PARTS else parts[-1:]:
-            own = ids[name, part.place] = Ids(count)
+            own_ids = ids[name, part.place] = Ids(count)
             numbers: list[tuple[str, Callable[[int], int]]] = []
             for column, target in targets.items():
                 if target in places:
@@ -143,9 +143,9 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
                     if row[column] is not None:
                         row[column] = number_of(row[column])
                 if row_id is not None:
-                    own.add(row_id)
+                    own_ids.add(row_id)
                 yield name, row
-            count += len(own)
+            count += len(own_ids)
 
 
 def _rows_of_part(
@@ -163,9 +163,9 @@ def _rows_of_part(
         query = query.where(table.c.trial_id.in_(trials))
     else:
         query = query.where(of_run(table, part.run_id), schema.part.c.place == part.place)
-    ordered = query.order_by(*table.primary_key.columns)
+    query_in_order = query.order_by(*table.primary_key.columns)
     options = {"yield_per": _at_once(connection, table, query)}
-    result = connection.execute(ordered, execution_options=options)
+    result = connection.execute(query_in_order, execution_options=options)
     for batch in result.partitions():
         for row_id, *values in batch:
             yield row_id, dict(zip(names, values, strict=True))
@@ -184,12 +184,12 @@ def own_values(connection: Connection) -> Iterator[Values]:
 
 def _at_once(connection: Connection, table: Table, query: Select[Any]) -> int:
     """Return how many rows of a query can be fetched at once: their texts are bounded together."""
-    large = [table.c[name] for name in large_columns(table)]
-    if not large:
+    columns = [table.c[name] for name in large_columns(table)]
+    if not columns:
         return _AT_ONCE
-    if any(isinstance(column.type, LargeBinary) for column in large):
+    if any(isinstance(column.type, LargeBinary) for column in columns):
         return 1
-    lengths = [func.coalesce(func.max(func.length(cast(each, Text))), 0) for each in large]
+    lengths = [func.coalesce(func.max(func.length(cast(column, Text))), 0) for column in columns]
     longest = sum(connection.execute(query.with_only_columns(*lengths)).one())
     return max(1, min(_AT_ONCE, _AT_ONCE_CHARS // (longest + 1)))
 
@@ -215,7 +215,7 @@ def add_rows(
         names = portable_columns(table)
         targets = references(table)
         large = [names.index(column) for column in large_columns(table)]
-        own = ids[name] = Ids()
+        own_ids = ids[name] = Ids()
         for batch in _batches(map(itemgetter(1), group), large):
             columns: list[Sequence[Any]] = list(zip(*batch, strict=True))
             check(name, columns)
@@ -224,18 +224,18 @@ def add_rows(
                 columns[place] = _referred(columns[place], target, ids.get(target) or Ids())
             by_name = dict(zip(names, columns, strict=True))
             if name == "run":
-                own.extend(_add_runs(connection, by_name))
+                own_ids.extend(_add_runs(connection, by_name))
                 continue
             if "run_id" in table.c:
                 by_name["run_id"] = [run_id] * len(batch)
             if "id" in table.c:
                 by_name["id"] = _new_ids(connection, name, len(batch))
-                own.extend(by_name["id"])
+                own_ids.extend(by_name["id"])
             _add_plain(connection, name, by_name)
         if name == "run":
-            if len(own) != 1:
-                raise ValueError(f"{len(own)} runs")
-            run_id = own.id_of(1)
+            if len(own_ids) != 1:
+                raise ValueError(f"{len(own_ids)} runs")
+            run_id = own_ids.id_of(1)
     if not run_id:
         raise ValueError("no run")
     return run_id
@@ -244,8 +244,8 @@ def add_rows(
 def _batches(rows: Iterable[Sequence[Any]], large: Sequence[int]) -> Iterator[list[Sequence[Any]]]:
     """Yield rows in parts of bounded number and size. large: places of the columns that count."""
     if not large:
-        left = iter(rows)
-        while batch := list(islice(left, _AT_ONCE)):
+        iterator = iter(rows)
+        while batch := list(islice(iterator, _AT_ONCE)):
             yield batch
         return
     waiting, size = list[Sequence[Any]](), 0
@@ -288,8 +288,8 @@ def _new_ids(connection: Connection, table: str, count: int) -> Sequence[int]:
     if connection.dialect.name == "postgresql":
         query = text(f"SELECT nextval('{table}_id_seq') FROM generate_series(1, :count)")
         return sorted(connection.execute(query, {"count": count}).scalars())
-    last = connection.exec_driver_sql(f"SELECT max(id) FROM {table}").scalar() or 0
-    return range(last + 1, last + 1 + count)
+    last_id = connection.exec_driver_sql(f"SELECT max(id) FROM {table}").scalar() or 0
+    return range(last_id + 1, last_id + 1 + count)
 
 
 def _add_plain(connection: Connection, table: str, columns: Mapping[str, Sequence[Any]]) -> None:

@@ -103,9 +103,9 @@ def kind_of(row: Row, section: Section) -> str:
         return verdict.kind
     if ratio.n_blocks < MINIMUM_BLOCKS:
         return "few"
-    found = ratio.efficiency(section.better)
+    efficiency = ratio.efficiency(section.better)
     return leaning_of(verdict, ratio, section) or (
-        "open" if found.low <= 1 <= found.high else "undecided"
+        "open" if efficiency.low <= 1 <= efficiency.high else "undecided"
     )
 
 
@@ -113,13 +113,13 @@ def leaning_of(verdict: Verdict, ratio: Ratio, section: Section) -> str:
     """Return `perhaps slower` of what is undecided, though its interval lies beyond the margin; empty without one."""
     if verdict.kind != "undecided" or ratio.n_blocks < MINIMUM_BLOCKS or reasons_of(verdict):
         return ""
-    found = ratio.efficiency(section.better)
+    efficiency = ratio.efficiency(section.better)
     lowest, highest = edges(verdict.margin)
-    if found.low <= highest and found.high >= lowest:
+    if efficiency.low <= highest and efficiency.high >= lowest:
         return ""
     if section.metric.role == "cost":
-        return "perhaps costs more" if found.high < 1 else "perhaps costs less"
-    return "perhaps slower" if found.high < 1 else "perhaps faster"
+        return "perhaps costs more" if efficiency.high < 1 else "perhaps costs less"
+    return "perhaps slower" if efficiency.high < 1 else "perhaps faster"
 
 
 def is_measured(analysis: Analysis) -> bool:
@@ -129,18 +129,18 @@ def is_measured(analysis: Analysis) -> bool:
 
 def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
     """One answer for every platform but the baseline, in study order: how it compares, or why it was not tested."""
-    judged = _judged(analysis)
-    found: list[PlatformAnswer] = []
-    for each in analysis.platforms:
-        if each.is_baseline:
+    by_platform = _judged(analysis)
+    result: list[PlatformAnswer] = []
+    for platform in analysis.platforms:
+        if platform.is_baseline:
             continue
-        text: doc.Inline = msg("was not tested: {reason}", reason=each.reason)
-        if each.available:
+        text: doc.Inline = msg("was not tested: {reason}", reason=platform.reason)
+        if platform.available:
             text = msg("has no results yet")
-            if judged[each.name]:
-                text = words_of(judged[each.name], analysis.baseline)
-        found.append(PlatformAnswer(each.name, each.marks, text))
-    return tuple(found)
+            if by_platform[platform.name]:
+                text = words_of(by_platform[platform.name], analysis.baseline)
+        result.append(PlatformAnswer(platform.name, platform.marks, text))
+    return tuple(result)
 
 
 def sentence_of(analysis: Analysis) -> doc.Inline:
@@ -149,21 +149,23 @@ def sentence_of(analysis: Analysis) -> doc.Inline:
     Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
     nothing is judged.
     """
-    judged = _judged(analysis)
+    by_platform = _judged(analysis)
     groups: dict[
         tuple[frozenset[tuple[str, doc.Inline]], tuple[str, ...]], list[PlatformRecord]
     ] = {}
-    for each in analysis.platforms:
-        kinds = frozenset(map(_likeness, judged[each.name]))
-        if not each.is_baseline and each.available and kinds:
-            groups.setdefault((kinds, each.marks), []).append(each)
+    for platform in analysis.platforms:
+        kinds = frozenset(map(_likeness, by_platform[platform.name]))
+        if not platform.is_baseline and platform.available and kinds:
+            groups.setdefault((kinds, platform.marks), []).append(platform)
     return joined(
         [
             msg(
                 "{platforms}: {words}.",
                 platforms=_names(of),
                 words=words_of(
-                    [one for each in of for one in judged[each.name]], analysis.baseline, len(of)
+                    [comparison for platform in of for comparison in by_platform[platform.name]],
+                    analysis.baseline,
+                    len(of),
                 ),
             )
             for of in groups.values()
@@ -172,52 +174,60 @@ def sentence_of(analysis: Analysis) -> doc.Inline:
     )
 
 
-def _likeness(one: SpokenComparison) -> tuple[str, doc.Inline]:
+def _likeness(comparison: SpokenComparison) -> tuple[str, doc.Inline]:
     """Return the common part of platforms that stand together: verdicts, and the places of differences."""
-    if one.kind in _DIFFERENT:
-        return one.kind, one.name
-    return one.row.verdict.kind if one.row.verdict else "", ""
+    if comparison.kind in _DIFFERENT:
+        return comparison.kind, comparison.name
+    return comparison.row.verdict.kind if comparison.row.verdict else "", ""
 
 
 def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
     """Return the comparisons of what answers by platform."""
-    found: dict[str, list[SpokenComparison]] = {each.name: [] for each in analysis.platforms}
+    by_platform: dict[str, list[SpokenComparison]] = {
+        platform.name: [] for platform in analysis.platforms
+    }
     labels = Counter(section.label for section in analysis.primary)
     for section, point, row in every_row(analysis.answered):
         is_alone = section.metric.role == "cost" or labels[section.label] == 1
         name = section.label if is_alone else section.name
         levels = doc.Factor(levels_of(point.levels)) if point.levels else ""
-        found[row.platform.name].append(SpokenComparison(joined([name, levels], " "), section, row))
-    return found
+        by_platform[row.platform.name].append(
+            SpokenComparison(joined([name, levels], " "), section, row)
+        )
+    return by_platform
 
 
-def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> doc.Inline:
+def words_of(
+    comparisons: Sequence[SpokenComparison], baseline: str, platforms: int = 1
+) -> doc.Inline:
     """`slower in 3 of 5, most on iperf3 (20 times); elsewhere a loss of up to 39 % (dd) cannot be excluded`.
 
     What was found stands first, then what is not excluded. platforms: to which they belong.
     """
-    costs = [each for each in judged if each.is_cost and each.row.ratio]
-    speeds = [each for each in judged if not each.is_cost]
+    costs = [
+        comparison for comparison in comparisons if comparison.is_cost and comparison.row.ratio
+    ]
+    speeds = [comparison for comparison in comparisons if not comparison.is_cost]
     if not (costs or speeds):
         return msg("no result")
     speed = joined(_words_of_speeds(speeds, baseline, platforms))
     cost = _words_of_costs(costs, platforms, is_short=speed != "")
-    if speed != "" and {each.kind for each in costs} <= {"few", "none"}:
+    if speed != "" and {comparison.kind for comparison in costs} <= {"few", "none"}:
         cost = ""
-    kinds = {each.kind for each in speeds}
+    kinds = {comparison.kind for comparison in speeds}
     is_decided = "slower" in kinds
     is_open = bool(kinds & _OPEN) or (is_decided and "perhaps slower" in kinds)
-    if speed != "" and is_open and any(each.kind in _DIFFERENT_COSTS for each in costs):
+    if speed != "" and is_open and any(comparison.kind in _DIFFERENT_COSTS for comparison in costs):
         is_counted = kinds & {"equivalent", "at-most"}
         return joined([speed, cost, "" if is_counted else msg("undecided elsewhere")], "; ")
     excluded = _not_excluded(speeds, costs if cost == "" else ())
     if speed == "" and (speeds or cost == ""):
-        nothing = msg("no difference found")
+        phrase = msg("no difference found")
         if "undecided" in kinds:
-            nothing = msg("undecided")
+            phrase = msg("undecided")
         elif cost != "":
-            nothing = msg("no difference in speed found")
-        return joined([cost, nothing, excluded], "; ")
+            phrase = msg("no difference in speed found")
+        return joined([cost, phrase, excluded], "; ")
     if is_open and (is_decided or not kinds & doc.PERHAPS.keys()):
         elsewhere = msg("elsewhere {words}", words=excluded)
         excluded = elsewhere if excluded != "" else msg("undecided elsewhere")
@@ -262,29 +272,29 @@ def _words_of_costs(
 
 
 def _words_of_speeds(
-    judged: Sequence[SpokenComparison], baseline: str, platforms: int
+    comparisons: Sequence[SpokenComparison], baseline: str, platforms: int
 ) -> Iterator[doc.Inline]:
     """Yield `slower in 3 of 5, most on iperf3 (20 times)`, and why there is no verdict."""
-    of = _by_kind(judged)
+    of = _by_kind(comparisons)
     if "equivalent" in of and "at-most" in of:
         of["at-most"] = [*of.pop("equivalent"), *of["at-most"]]  # what is equivalent costs no more
     for kind in _KINDS:
         if kind in of and not (kind == "perhaps slower" and "slower" in of):
-            yield _of_kind(kind, of[kind], len(judged), platforms)
+            yield _of_kind(kind, of[kind], len(comparisons), platforms)
     if "none" in of:
-        yield from _without(of["none"], _where(of["none"], len(judged), platforms), baseline)
+        yield from _without(of["none"], _where(of["none"], len(comparisons), platforms), baseline)
 
 
-def _by_kind(judged: Sequence[SpokenComparison]) -> dict[str, list[SpokenComparison]]:
+def _by_kind(comparisons: Sequence[SpokenComparison]) -> dict[str, list[SpokenComparison]]:
     of: dict[str, list[SpokenComparison]] = {}
-    for each in judged:
-        of.setdefault(each.kind, []).append(each)
+    for comparison in comparisons:
+        of.setdefault(comparison.kind, []).append(comparison)
     return of
 
 
 def _of_kind(
     kind: str,
-    these: Sequence[SpokenComparison],
+    comparisons: Sequence[SpokenComparison],
     total: int,
     platforms: int,
     *,
@@ -294,78 +304,85 @@ def _of_kind(
 
     total: comparisons of speeds, or of costs. is_short: see `_words_of_costs`.
     """
-    where = _where(these, total, platforms)
+    where = _where(comparisons, total, platforms)
     if kind not in _WITH_AMOUNT:
-        if where != "" and len(these) > 1:
-            where = _count(these, total, platforms)
-        return _placed(_word(kind, these), where)
-    names = _names_of(these)
-    far = [each for each in these if _is_far(each)]
-    hides_much = len(names) > 1 and _differ_much(kind, these)
+        if where != "" and len(comparisons) > 1:
+            where = _count(comparisons, total, platforms)
+        return _placed(_word(kind, comparisons), where)
+    names = _names_of(comparisons)
+    far = [comparison for comparison in comparisons if _is_far(comparison)]
+    hides_much = len(names) > 1 and _differ_much(kind, comparisons)
     if not (far or hides_much) and (total == platforms or len(names) <= _MOST_NAMED):
-        return _placed(_least(kind, these), where)
-    worst = max(these, key=lambda each: abs(math.log(each.share)) if each.share > 0 else math.inf)
+        return _placed(_least(kind, comparisons), where)
+    worst = max(
+        comparisons,
+        key=lambda comparison: (
+            abs(math.log(comparison.share)) if comparison.share > 0 else math.inf
+        ),
+    )
     if is_short and not far:
         return _placed(_least(kind, [worst]), msg("on {names}", names=worst.name))
     most = msg("most on {name}", name=worst.name)
-    if len(far) == len(these) or (far and kind == "costs-more"):
+    if len(far) == len(comparisons) or (far and kind == "costs-more"):
         if len(names) == 1:
-            return _placed(_times(kind, these), where)
-        return joined([_placed(_times(kind, these), "" if is_short else where), most])
+            return _placed(_times(kind, comparisons), where)
+        return joined([_placed(_times(kind, comparisons), "" if is_short else where), most])
     if len(names) == 1:
         times = msg("up to {times} times", times=doc.Number(_factors([worst])[1], 2))
-        return joined([_placed(_least(kind, these), where), times])
+        return joined([_placed(_least(kind, comparisons), where), times])
     amount = _least(kind, [worst], is_short=True)
     if _is_far(worst):
         amount = msg("{times} times", times=doc.Number(_factors([worst])[1], 2))
     if where == "":
         where = msg("everywhere")
     else:
-        where = _count(these, total, platforms)
+        where = _count(comparisons, total, platforms)
     return joined([_placed(_PLAIN[kind], where), joined([most, in_brackets(amount)], " ")])
 
 
-def _differ_much(kind: str, these: Sequence[SpokenComparison]) -> bool:
+def _differ_much(kind: str, comparisons: Sequence[SpokenComparison]) -> bool:
     """Return whether one bound for all would hide the largest."""
-    amounts = [_amount(kind, each) for each in these]
+    amounts = [_amount(kind, comparison) for comparison in comparisons]
     return max(amounts) > _MUCH * min(amounts)
 
 
-def _amount(kind: str, one: SpokenComparison) -> float:
-    return least_difference(kind, one.row.loss) or 0.0
+def _amount(kind: str, comparison: SpokenComparison) -> float:
+    return least_difference(kind, comparison.row.loss) or 0.0
 
 
-def _is_far(one: SpokenComparison) -> bool:
+def _is_far(comparison: SpokenComparison) -> bool:
     """Whether times are clearer than a percentage."""
-    return not 1 / _FAR <= one.share <= _FAR
+    return not 1 / _FAR <= comparison.share <= _FAR
 
 
-def _factors(these: Sequence[SpokenComparison]) -> list[float]:
+def _factors(comparisons: Sequence[SpokenComparison]) -> list[float]:
     """Return the least and the largest number of times by which they differ from the baseline."""
-    shares = [each.share for each in these]
+    shares = [comparison.share for comparison in comparisons]
     factors = [max(share, 1 / share) if share > 0 else math.inf for share in shares]
     return [min(factors), max(factors)]
 
 
-def _times(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
+def _times(kind: str, comparisons: Sequence[SpokenComparison]) -> doc.Inline:
     """`2.1 to 22 times slower`, `8.1 to 16 times the CPU per GB`."""
-    low, high = (doc.Number(each, 2) for each in _factors(these))
+    low, high = (doc.Number(factor, 2) for factor in _factors(comparisons))
     times = _from_to(low, high)
     if kind == "slower":
         return msg("{times} times slower", times=times)
     if kind == "faster":
         return msg("{times} times faster", times=times)
     if kind == "costs-more":
-        return msg("{times} times the {cpu}", times=times, cpu=_cpu(these))
-    return msg("{times} times less {cpu}", times=times, cpu=_cpu(these))
+        return msg("{times} times the {cpu}", times=times, cpu=_cpu(comparisons))
+    return msg("{times} times less {cpu}", times=times, cpu=_cpu(comparisons))
 
 
-def _least(kind: str, these: Sequence[SpokenComparison], *, is_short: bool = False) -> doc.Inline:
+def _least(
+    kind: str, comparisons: Sequence[SpokenComparison], *, is_short: bool = False
+) -> doc.Inline:
     """`at least 9.4 % slower`: what holds for all of them; the word alone without a bound.
 
     is_short: without the word.
     """
-    shares = [least_difference(kind, each.row.loss) for each in these]
+    shares = [least_difference(kind, comparison.row.loss) for comparison in comparisons]
     least = min((share for share in shares if share is not None), default=0.0)
     if least <= 0 or None in shares:
         return _PLAIN[kind]
@@ -377,8 +394,8 @@ def _least(kind: str, these: Sequence[SpokenComparison], *, is_short: bool = Fal
     if kind == "faster":
         return msg("at least {share} faster", share=share)
     if kind == "costs-more":
-        return msg("at least {share} more {cpu}", share=share, cpu=_cpu(these))
-    return msg("at least {share} less {cpu}", share=share, cpu=_cpu(these))
+        return msg("at least {share} more {cpu}", share=share, cpu=_cpu(comparisons))
+    return msg("at least {share} less {cpu}", share=share, cpu=_cpu(comparisons))
 
 
 def least_difference(kind: str, loss: Loss | None) -> float | None:
@@ -392,33 +409,37 @@ def least_difference(kind: str, loss: Loss | None) -> float | None:
     return 1 / (1 + loss.at_most) - 1 if kind == "faster" else -loss.at_most
 
 
-def _cpu(these: Sequence[SpokenComparison]) -> doc.Inline:
+def _cpu(comparisons: Sequence[SpokenComparison]) -> doc.Inline:
     """`CPU per request` where all have the same unit of work."""
-    units = {unit_of_work(each.section) for each in these}
+    units = {unit_of_work(comparison.section) for comparison in comparisons}
     return msg("CPU per {unit}", unit=units.pop()) if len(units) == 1 else msg("CPU")
 
 
-def _word(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
+def _word(kind: str, comparisons: Sequence[SpokenComparison]) -> doc.Inline:
     """Return the words of a kind that has no amount."""
     if kind in doc.PERHAPS:
         return doc.PERHAPS[kind]
     if kind == "few":
-        if these[0].is_cost:
+        if comparisons[0].is_cost:
             return msg("no verdict on CPU cost")
         return plural(
             "no verdict, since {count} block is too few",
             "no verdict, since {count} blocks are too few",
-            min(each.row.ratio.n_blocks for each in these if each.row.ratio),
+            min(
+                comparison.row.ratio.n_blocks for comparison in comparisons if comparison.row.ratio
+            ),
         )
     if kind == "none":
         return msg("no verdict on CPU cost")
-    margins = [each.row.verdict.margin for each in these if each.row.verdict]
+    margins = [
+        comparison.row.verdict.margin for comparison in comparisons if comparison.row.verdict
+    ]
     margin = doc.Share(max(margins), "declared")
     if kind == "equivalent":
         return msg("equivalent within ±{margin}", margin=margin)
     if kind == "equal-cost":
         return msg("equal CPU within ±{margin}", margin=margin)
-    if these[0].is_cost:
+    if comparisons[0].is_cost:
         return msg("at most {margin} more CPU", margin=margin)
     return msg("costs at most {margin}", margin=margin)
 
@@ -429,12 +450,12 @@ def _from_to(low: doc.Inline, high: doc.Inline) -> doc.Inline:
 
 
 def _without(
-    these: Sequence[SpokenComparison], where: doc.Inline, baseline: str
+    comparisons: Sequence[SpokenComparison], where: doc.Inline, baseline: str
 ) -> Iterator[doc.Inline]:
     """Yield why there is no verdict, with the range of the ratios, and where there is no result."""
-    if compared := [each for each in these if each.row.ratio]:
-        yield joined([_placed(compared[0].row.reason, where), _range(compared, baseline)], "; ")
-    if len(compared) < len(these):
+    if with_ratio := [comparison for comparison in comparisons if comparison.row.ratio]:
+        yield joined([_placed(with_ratio[0].row.reason, where), _range(with_ratio, baseline)], "; ")
+    if len(with_ratio) < len(comparisons):
         yield _placed(msg("no result"), where)
 
 
@@ -442,55 +463,59 @@ def _placed(word: doc.Inline, where: doc.Inline) -> doc.Inline:
     return joined([word, where], " ")
 
 
-def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
+def _where(comparisons: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
     """`on dd and stream`, `in 3 of 20`; empty for all. Of platforms alike it counts the places of one."""
-    if len(these) == total:
+    if len(comparisons) == total:
         return ""
-    names = _names_of(these)
-    if len(these) == platforms * len(names) and len(names) <= _MOST_NAMED:
+    names = _names_of(comparisons)
+    if len(comparisons) == platforms * len(names) and len(names) <= _MOST_NAMED:
         return msg("on {names}", names=listed(names))
-    return _count(these, total, platforms)
+    return _count(comparisons, total, platforms)
 
 
-def _count(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
+def _count(comparisons: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
     """Return `in 3 of 20`; of platforms alike it counts the places of one."""
-    count = len(these)
-    names = len(_names_of(these))
+    count = len(comparisons)
+    names = len(_names_of(comparisons))
     if count == platforms * names:
         count, total = names, total // platforms
     return msg("in {count} of {total}", count=doc.Count(count), total=doc.Count(total))
 
 
-def _names_of(judged: Sequence[SpokenComparison]) -> list[doc.Inline]:
+def _names_of(comparisons: Sequence[SpokenComparison]) -> list[doc.Inline]:
     """Return the names, each once."""
     names: list[doc.Inline] = []
-    for each in judged:
-        if each.name not in names:
-            names.append(each.name)
+    for comparison in comparisons:
+        if comparison.name not in names:
+            names.append(comparison.name)
     return names
 
 
-def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
+def _range(comparisons: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     """`82 % of native`, `91 % to 95 % of native`: of what has no verdict."""
-    shares = [each.share for each in judged]
+    shares = [comparison.share for comparison in comparisons]
     low, high = min(shares), max(shares)
     if low == high:
         return doc.Relative(low, baseline=baseline)
     if high < 1 / _FAR or low > _FAR:
-        return _times("slower" if high < 1 else "faster", judged)
+        return _times("slower" if high < 1 else "faster", comparisons)
     return doc.Range(doc.Relative(low), doc.Relative(high, baseline=baseline))
 
 
-def _bound(judged: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+def _bound(comparisons: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
     """Yield (`a loss of up to 39 %`, `dd`): the largest loss that is not excluded where nothing is decided, as its
     cell has it.
 
     It holds for all of them at once: it is wrong only if the bound of the one that truly loses most is wrong.
     """
-    these = [each for each in judged if each.kind in _OPEN or each.kind in doc.PERHAPS]
-    if not these:
+    open_comparisons = [
+        comparison
+        for comparison in comparisons
+        if comparison.kind in _OPEN or comparison.kind in doc.PERHAPS
+    ]
+    if not open_comparisons:
         return
-    worst = max(these, key=_largest_loss)
+    worst = max(open_comparisons, key=_largest_loss)
     loss = _largest_loss(worst)
     if not 0 < loss < math.inf:
         return
@@ -504,17 +529,17 @@ def _bound(judged: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc
         text = msg("a slowdown of up to {times} times", times=times)
     else:
         text = msg("a loss of up to {share}", share=share)
-    name = worst.name if len(_names_of(judged)) > 1 else ""
+    name = worst.name if len(_names_of(comparisons)) > 1 else ""
     yield text, name
 
 
-def _largest_loss(one: SpokenComparison) -> float:
+def _largest_loss(comparison: SpokenComparison) -> float:
     """Return the loss that a comparison does not exceed; infinite where it is not known.
 
     It is not known where a verdict is withheld: what withholds it may have moved the interval.
     """
-    loss = one.row.loss
-    if withheld(one.row) or loss is None or loss.at_most is None:
+    loss = comparison.row.loss
+    if withheld(comparison.row) or loss is None or loss.at_most is None:
         return math.inf
     return loss.at_most
 
@@ -522,4 +547,4 @@ def _largest_loss(one: SpokenComparison) -> float:
 def _names(platforms: Sequence[PlatformRecord]) -> doc.Inline:
     if len(platforms) > _MOST_PLATFORMS:
         return plural("{count} platform", "{count} platforms", len(platforms))
-    return joined([doc.PlatformCell(each.name, each.marks) for each in platforms])
+    return joined([doc.PlatformCell(platform.name, platform.marks) for platform in platforms])

@@ -37,19 +37,19 @@ class Capacity:
 
 def capacities(analysis: Analysis) -> list[Capacity]:
     """Return the answer of each platform, in the order of the tables of the study."""
-    found: list[Capacity] = []
+    answers: list[Capacity] = []
     for table in analysis.declared.get("benchmark", ()):
-        until = table.get("guests_until")
-        if not until:
+        bound_table = table.get("guests_until")
+        if not bound_table:
             continue
         from vtax.study.model import GuestsUntilTable  # which few runs need, and is slow to import
 
-        bound = GuestsUntilTable.model_validate(until)
+        bound = GuestsUntilTable.model_validate(bound_table)
         label = table.get("label") or table["name"]
         for section in analysis.sections:
             if section.label == label and section.metric.name == bound.metric:
-                found += _of_section(section, bound)
-    return found
+                answers += _of_section(section, bound)
+    return answers
 
 
 def _of_section(section: Section, bound: GuestsUntilTable) -> Iterator[Capacity]:
@@ -62,7 +62,7 @@ def _of_section(section: Section, bound: GuestsUntilTable) -> Iterator[Capacity]
             searches.setdefault(search, []).append((guests, point, row))
     for rows in searches.values():
         within, broken_by, value = 0, None, None
-        for guests, _, row in sorted(rows, key=lambda each: each[0]):
+        for guests, _, row in sorted(rows, key=lambda guests_and_row: guests_and_row[0]):
             if row.summary is None and not row.failed:
                 break  # not measured: fewer guests broke the bound, or the run ended before
             if row.summary is None or not bound.holds(row.summary.mean):

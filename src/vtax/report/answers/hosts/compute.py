@@ -113,22 +113,24 @@ def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
     The second host of a name, which is other hardware, is `NAME (2)`.
     """
     campaign = campaign_of(analysis.provenance)
-    known = (
+    known_sessions = (
         {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
     )
     hosts = []
     times: Counter[str] = Counter()
     for identity, sessions in of_hosts(analysis.sessions).items():
-        ordered = tuple(sorted(sessions, key=lambda session: (session.started_at, session.number)))
-        record = known.get(ordered[0].number)
+        sessions_in_order = tuple(
+            sorted(sessions, key=lambda session: (session.started_at, session.number))
+        )
+        record = known_sessions.get(sessions_in_order[0].number)
         name = record.host if record else identity[:_ID_DIGITS] or _UNKNOWN
         times[name] += 1
         if times[name] > 1:
             name = f"{name} ({times[name]})"
         if record:
-            hosts.append(MeasuredHost(name, ordered, record.group, record.agents))
+            hosts.append(MeasuredHost(name, sessions_in_order, record.group, record.agents))
         else:
-            hosts.append(MeasuredHost(name, ordered))
+            hosts.append(MeasuredHost(name, sessions_in_order))
     return tuple(sorted(hosts, key=lambda host: host.name))
 
 
@@ -141,8 +143,8 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     parts = {name: name.partition(" ")[0].split(".") for name in names}
     shared = 0
     if len(parts) > 1:
-        most = min(len(labels) for labels in parts.values()) - 1
-        while shared < most and len({labels[-shared - 1] for labels in parts.values()}) == 1:
+        most_parts = min(len(labels) for labels in parts.values()) - 1
+        while shared < most_parts and len({labels[-shared - 1] for labels in parts.values()}) == 1:
             shared += 1
     suffix = next(iter(parts.values()))[-shared:] if shared else []
     if not any(letter.isalpha() for letter in "".join(suffix)):
@@ -169,10 +171,10 @@ def logs_on(row: Row, base: Row | None, units: Units) -> Logs:
 
     Raises StatsError for values that have no logarithm.
     """
-    own = row.means_of_blocks
+    own_means = row.means_of_blocks
     if base is None:
-        return Logs(own.blocks, block_contrast(own)).only(units)
-    return pair_rows(own, base.means_of_blocks, units).known()
+        return Logs(own_means.blocks, block_contrast(own_means)).only(units)
+    return pair_rows(own_means, base.means_of_blocks, units).known()
 
 
 def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:
@@ -182,14 +184,18 @@ def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:
     """
     if len(of_hosts(sessions)) < 2:
         return ()
-    found: dict[tuple[str, str], list[MeasuredSession]] = {}
+    sessions_by_group: dict[tuple[str, str], list[MeasuredSession]] = {}
     for session in sessions:
-        found.setdefault((str(session.host.get("cpu_model", "")), session.kernel), []).append(
-            session
-        )
-    if len(found) < 2 or sum(len(of_hosts(of)) for of in found.values()) > len(of_hosts(sessions)):
+        sessions_by_group.setdefault(
+            (str(session.host.get("cpu_model", "")), session.kernel), []
+        ).append(session)
+    if len(sessions_by_group) < 2 or sum(
+        len(of_hosts(of)) for of in sessions_by_group.values()
+    ) > len(of_hosts(sessions)):
         return ()
-    return tuple(HostGroup(cpu, kernel, tuple(of)) for (cpu, kernel), of in found.items())
+    return tuple(
+        HostGroup(cpu, kernel, tuple(of)) for (cpu, kernel), of in sessions_by_group.items()
+    )
 
 
 def group_ratios(
@@ -201,26 +207,26 @@ def group_ratios(
         base = point.baseline
         if base is not None and row is not base and row.summary is not None:
             ratios.append((point, row, _ratios(row, base, groups, confidence)))
-    tested = [each.relative for *_, of_row in ratios for each in of_row if each.relative]
-    adjusted = iter(holm([relative.p_value for relative in tested]).tolist())
-    judged = []
+    ratios_to_test = [group.relative for *_, of_row in ratios for group in of_row if group.relative]
+    adjusted = iter(holm([relative.p_value for relative in ratios_to_test]).tolist())
+    judged_ratios = []
     for point, row, of_row in ratios:
-        for number, each in enumerate(of_row):
-            if each.relative:
-                of_row[number] = replace(each, p_value=next(adjusted))
-        judged.append((point, row, tuple(of_row)))
-    return judged
+        for number, group in enumerate(of_row):
+            if group.relative:
+                of_row[number] = replace(group, p_value=next(adjusted))
+        judged_ratios.append((point, row, tuple(of_row)))
+    return judged_ratios
 
 
 def _ratios(
     row: Row, base: Row, groups: Sequence[HostGroup], confidence: float
 ) -> list[GroupRatio]:
-    found = []
+    ratios = []
     for number, group in enumerate(groups):
         ratio = ratio_in(row, base, group.sessions, confidence)
         relative = _relative(row, base, groups[0], group, confidence) if number and ratio else None
-        found.append(GroupRatio(number, ratio, relative))
-    return found
+        ratios.append(GroupRatio(number, ratio, relative))
+    return ratios
 
 
 def _relative(
@@ -228,7 +234,7 @@ def _relative(
 ) -> Ratio | None:
     """Return how many times the first group's ratio a group's is; None with one session on a side."""
     try:
-        sides = [logs_in(row, base, each.sessions) for each in (group, first)]
+        sides = [logs_in(row, base, group_of_hosts.sessions) for group_of_hosts in (group, first)]
         return unpaired_over_sessions(sides[0], sides[1], confidence)
     except StatsError:
         return None

@@ -74,7 +74,7 @@ def fleet_of(analysis: Analysis) -> Fleet | None:
     hosts, campaign = hosts_of(analysis), campaign_of(analysis.provenance)
     if len(hosts) < 2 and campaign is None:
         return None
-    missing = [host.host for host in campaign.missing] if campaign else []
+    missing_hosts = [host.host for host in campaign.missing] if campaign else []
     changes = []
     for change in changes_of(analysis, hosts):
         changes.append((change, effects_of(analysis, hosts, change)))
@@ -83,7 +83,7 @@ def fleet_of(analysis: Analysis) -> Fleet | None:
         hosts,
         compared,
         campaign,
-        short_names([*(host.name for host in hosts), *missing]),
+        short_names([*(host.name for host in hosts), *missing_hosts]),
         differing_facts(hosts),
         odd_hosts(analysis, compared),
         tuple(changes),
@@ -93,10 +93,10 @@ def fleet_of(analysis: Analysis) -> Fleet | None:
 
 def _before(hosts: Sequence[MeasuredHost], change: ChangeOfHosts) -> tuple[MeasuredHost, ...]:
     """Return the hosts that were measured before a change, with these sessions alone."""
-    before = frozenset(change.before)
+    sessions_before = frozenset(change.before)
     of_hosts = []
     for host in hosts:
-        sessions = tuple(session for session in host.sessions if session.number in before)
+        sessions = tuple(session for session in host.sessions if session.number in sessions_before)
         if sessions:
             of_hosts.append(replace(host, sessions=sessions))
     return tuple(of_hosts)

@@ -89,7 +89,7 @@ class ChangeOfHosts:
     @property
     def title(self) -> doc.Inline:
         """`kernel`, `kernel and mitigations`: what was declared, else the first facts that changed."""
-        return self.what or joined([name_of(each.key) for each in self.facts[:2]])
+        return self.what or joined([name_of(fact.key) for fact in self.facts[:2]])
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ def changes_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Chang
     switches = _switches(hosts)
     campaign = campaign_of(analysis.provenance)
     if campaign is not None and campaign.change is not None:
-        found = _declared(campaign.change, hosts, switches)
-        return (found,) if found else ()
+        changes = _declared(campaign.change, hosts, switches)
+        return (changes,) if changes else ()
     return tuple(_found(hosts, switches))
 
 
@@ -170,15 +170,17 @@ def effects_of(
                     (tuple(changed), tuple(controls)),
                 )
                 of_sections[section.name].append(effect)
-    return tuple(each for of in of_sections.values() for each in _adjusted(of, analysis.rule.alpha))
+    return tuple(
+        effect for of in of_sections.values() for effect in _adjusted(of, analysis.rule.alpha)
+    )
 
 
 def _adjusted(effects: Sequence[ChangeEffect], alpha: float) -> Iterator[ChangeEffect]:
-    p_values = holm([each.effect.p_value for each in effects]).tolist()
+    p_values = holm([effect.effect.p_value for effect in effects]).tolist()
     confidence = 1 - alpha / len(effects)
-    for each, p_value in zip(effects, p_values, strict=True):
-        at_once = effect_of_change(*each.shifts, confidence)
-        yield replace(each, p_adjusted=p_value, at_once=at_once)
+    for effect, p_value in zip(effects, p_values, strict=True):
+        at_once = effect_of_change(*effect.shifts, confidence)
+        yield replace(effect, p_adjusted=p_value, at_once=at_once)
 
 
 def _shifts(
@@ -194,26 +196,34 @@ def _shifts(
 
 def _switches(hosts: Sequence[MeasuredHost]) -> dict[Key, dict[str, Switch]]:
     """Fact -> host -> where it became another, of facts that did so once on a host."""
-    found: dict[Key, dict[str, Switch]] = defaultdict(dict)
+    switches: dict[Key, dict[str, Switch]] = defaultdict(dict)
     for host in hosts:
         facts = [flat_facts(session.host, host.agents) for session in host.sessions]
-        for key in {key for each in facts for key in each if key[0] in _FOUND}:
-            values = [each.get(key, "") for each in facts]
+        for key in {key for host_facts in facts for key in host_facts if key[0] in _FOUND}:
+            values = [host_facts.get(key, "") for host_facts in facts]
             at = next((n for n, value in enumerate(values) if value != values[0]), 0)
             if at and len(set(values[at:])) == 1:
-                found[key][host.name] = (at, values[0], values[-1])
-    return dict(sorted(found.items(), key=lambda each: (_FOUND.index(each[0][0]), each[0])))
+                switches[key][host.name] = (at, values[0], values[-1])
+    return dict(
+        sorted(
+            switches.items(),
+            key=lambda key_and_switches: (
+                _FOUND.index(key_and_switches[0][0]),
+                key_and_switches[0],
+            ),
+        )
+    )
 
 
 def _found(
     hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]
 ) -> Iterator[ChangeOfHosts]:
     """Yield a change for each set of hosts on which facts became others together."""
-    together: dict[frozenset[tuple[str, int]], list[Key]] = defaultdict(list)
+    keys_by_hosts: dict[frozenset[tuple[str, int]], list[Key]] = defaultdict(list)
     for key, of in switches.items():
-        together[frozenset((name, at) for name, (at, _, _) in of.items())].append(key)
-    sets = [(dict(at), keys) for at, keys in together.items() if len(at) >= _MIN_HOSTS]
-    for at, keys in sorted(sets, key=lambda each: -len(each[0]))[:_MOST]:
+        keys_by_hosts[frozenset((name, at) for name, (at, _, _) in of.items())].append(key)
+    sets = [(dict(at), keys) for at, keys in keys_by_hosts.items() if len(at) >= _MIN_HOSTS]
+    for at, keys in sorted(sets, key=lambda hosts_and_keys: -len(hosts_and_keys[0]))[:_MOST]:
         yield _of_switches(hosts, at, [_fact(key, switches[key], frozenset(at)) for key in keys])
 
 
@@ -230,11 +240,11 @@ def _of_switches(
             ends.append(host.sessions[split - 1].started_at)
             begins.append(host.sessions[split].started_at)
     moment = median((end + begin) / 2 for end, begin in zip(ends, begins, strict=True))
-    others = [host for host in hosts if host.name not in at]
-    for session in (session for host in others for session in host.sessions):
+    other_hosts = [host for host in hosts if host.name not in at]
+    for session in (session for host in other_hosts for session in host.sessions):
         (after if session.started_at >= moment else before).add(session.number)
     controls = tuple(
-        host.name for host in others if {*host.numbers} & before and {*host.numbers} & after
+        host.name for host in other_hosts if {*host.numbers} & before and {*host.numbers} & after
     )
     return ChangeOfHosts(
         "",
@@ -267,12 +277,12 @@ def _declared(
     first = frozenset(change.first)
     started = {host.name for host in hosts if before.intersection(host.numbers)}
     ended = {host.name for host in hosts if after.intersection(host.numbers)}
-    both = started & ended
+    hosts_with_both = started & ended
     facts = []
     with_fact: set[str] = set()
     for key, hosts_of in switches.items():
         fact = _fact(key, hosts_of, first)
-        if 2 * fact.changed > len(first & both):
+        if 2 * fact.changed > len(first & hosts_with_both):
             facts.append(fact)
             with_fact.update(hosts_of)
     unlike = with_fact ^ first if facts else frozenset()
@@ -280,12 +290,12 @@ def _declared(
         change.what,
         is_declared=True,
         is_random=change.seed is not None,
-        changed=tuple(name for name in names if name in both & first),
-        controls=tuple(name for name in names if name in both - first),
+        changed=tuple(name for name in names if name in hosts_with_both & first),
+        controls=tuple(name for name in names if name in hosts_with_both - first),
         before=tuple(sorted(before)),
         after=tuple(sorted(after)),
-        lost=tuple(name for name in names if name in started - both),
-        unlike=tuple(name for name in names if name in both & unlike),
+        lost=tuple(name for name in names if name in started - hosts_with_both),
+        unlike=tuple(name for name in names if name in hosts_with_both & unlike),
         facts=tuple(facts),
         planned=len(first),
     )

@@ -151,33 +151,40 @@ def fact_with(key: Key, value: str) -> doc.Inline:
 
 def flat_facts(host: Mapping[str, Any], agents: Sequence[str] = ()) -> dict[Key, str]:
     """Return the facts of a host that may bear on its speed, as texts. host: as stored."""
-    found: dict[Key, str] = {(_AGENTS, name): "yes" for name in agents}
+    facts_by_key: dict[Key, str] = {(_AGENTS, name): "yes" for name in agents}
     for fact, value in host.items():
         if fact in _OF_NOBODY:
             continue
         if isinstance(value, Mapping):
-            found |= {(fact, str(field)): str(each) for field, each in value.items()}
+            facts_by_key |= {
+                (fact, str(field)): str(field_value) for field, field_value in value.items()
+            }
         elif fact.endswith("_bytes") and isinstance(value, int | float):
-            found[fact, ""] = f"{value / _GIB:.1f} GiB"
+            facts_by_key[fact, ""] = f"{value / _GIB:.1f} GiB"
         else:
-            found[fact, ""] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return found
+            facts_by_key[fact, ""] = (
+                ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            )
+    return facts_by_key
 
 
 def differing_facts(hosts: Sequence[MeasuredHost]) -> tuple[DifferingFact, ...]:
     """Return the facts that differ between hosts; without those of which most hosts have a value of their own."""
     facts = {host.name: flat_facts(host.facts, host.agents) for host in hosts}
-    differing = []
+    differences = []
     for key in sorted({key for of in facts.values() for key in of}):
         values: dict[str, list[str]] = defaultdict(list)
         for name, of in facts.items():
             values[of.get(key, "")].append(name)
         if 1 < len(values) <= max(2, len(hosts) // 2):
-            ordered = sorted(values.items(), key=lambda each: (-len(each[1]), each[0]))
-            differing.append(
-                DifferingFact(key, tuple((value, tuple(names)) for value, names in ordered))
+            values_in_order = sorted(
+                values.items(),
+                key=lambda value_and_hosts: (-len(value_and_hosts[1]), value_and_hosts[0]),
             )
-    return tuple(differing)
+            differences.append(
+                DifferingFact(key, tuple((value, tuple(names)) for value, names in values_in_order))
+            )
+    return tuple(differences)
 
 
 def peers_of(hosts: Sequence[MeasuredHost]) -> tuple[tuple[MeasuredHost, ...], ...]:
@@ -208,24 +215,26 @@ class _Compared:
 
 def odd_hosts(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[OddHosts, ...]:
     """Return what lies apart in what answers, the farthest first; nothing among fewer hosts than can show it."""
-    alone = facts_alone(hosts)
-    single: list[_Compared] = []
-    together: list[OddHosts] = []
+    own_facts = facts_alone(hosts)
+    rows: list[_Compared] = []
+    minorities: list[OddHosts] = []
     for peers in peers_of(hosts):
-        for compared in _compared(analysis, peers):
-            single.append(compared)
-            together += _minorities(compared, alone, analysis)
-    families = 2 if single and together else 1
-    adjusted = holm([each.apart.p_value for each in together]).tolist() if together else []
-    odd = [
-        replace(each, apart=replace(each.apart, p_value=min(1.0, p * families)))
-        for each, p in zip(together, adjusted, strict=True)
+        for row in _compared(analysis, peers):
+            rows.append(row)
+            minorities += _minorities(row, own_facts, analysis)
+    families = 2 if rows and minorities else 1
+    adjusted = (
+        holm([finding.apart.p_value for finding in minorities]).tolist() if minorities else []
+    )
+    findings = [
+        replace(finding, apart=replace(finding.apart, p_value=min(1.0, p * families)))
+        for finding, p in zip(minorities, adjusted, strict=True)
         if p * families <= analysis.rule.alpha
     ]
-    for compared in single:
-        odd += _single(compared, alone, analysis, len(single) * families)
-    kept = list(_kept(odd, single))
-    return tuple(sorted(kept, key=lambda each: -abs(_log(each.apart.estimate))))
+    for row in rows:
+        findings += _single(row, own_facts, analysis, len(rows) * families)
+    findings_kept = list(_kept(findings, rows))
+    return tuple(sorted(findings_kept, key=lambda finding: -abs(_log(finding.apart.estimate))))
 
 
 def odd_sets(odd: Sequence[OddHosts], hosts: Sequence[MeasuredHost]) -> tuple[OddSet, ...]:
@@ -256,17 +265,17 @@ def odd_sets(odd: Sequence[OddHosts], hosts: Sequence[MeasuredHost]) -> tuple[Od
     alike: dict[Any, list[OddSet]] = {}
     for host, findings in alone.items():
         likeness = frozenset(map(_direction, findings))
-        found = OddSet((host,), tuple(findings), facts.get((host,), ()))
-        alike.setdefault((likeness, found.keys), []).append(found)
+        odd_set = OddSet((host,), tuple(findings), facts.get((host,), ()))
+        alike.setdefault((likeness, odd_set.keys), []).append(odd_set)
     for of in alike.values():
         sets += [_together(near, facts) for near in _near(of)]
-    return tuple(sorted(sets, key=lambda each: -each.distance))
+    return tuple(sorted(sets, key=lambda odd_set: -odd_set.distance))
 
 
 def _near(sets: Sequence[OddSet]) -> Iterator[list[OddSet]]:
     """Yield sets that lie about as far apart together, the farthest first."""
     near: list[OddSet] = []
-    for found in sorted(sets, key=lambda each: -each.distance):
+    for found in sorted(sets, key=lambda candidate: -candidate.distance):
         if near and found.distance < _AS_FAR * near[0].distance:
             yield near
             near = []
@@ -276,8 +285,8 @@ def _near(sets: Sequence[OddSet]) -> Iterator[list[OddSet]]:
 
 
 def _together(sets: Sequence[OddSet], facts: Mapping[tuple[str, ...], Keys]) -> OddSet:
-    names = tuple(sorted(name for each in sets for name in each.hosts))
-    findings = tuple(finding for each in sets for finding in each.findings)
+    names = tuple(sorted(name for odd_set in sets for name in odd_set.hosts))
+    findings = tuple(finding for odd_set in sets for finding in odd_set.findings)
     return OddSet(names, findings, facts.get(names, ()))
 
 

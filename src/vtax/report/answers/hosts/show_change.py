@@ -21,11 +21,11 @@ def part_of(
 ) -> doc.Titled:
     """Return the section of one change: what is known of it, the facts that changed, and what that did."""
     parts: list[doc.Part] = [doc.Bullets(tuple(_about(change, fleet))), *_facts(change)]
-    for baseline in dict.fromkeys(each.baseline for each in effects):
-        of = [each for each in effects if each.baseline == baseline]
+    for baseline in dict.fromkeys(effect.baseline for effect in effects):
+        of = [effect for effect in effects if effect.baseline == baseline]
         parts += [
-            _table(list(each), change, baseline, analysis)
-            for _, each in groupby(of, lambda e: e.section.name)
+            _table(list(section_effects), change, baseline, analysis)
+            for _, section_effects in groupby(of, lambda e: e.section.name)
         ]
     parts.append(doc.Paragraph(_legend(change), "muted"))
     return doc.Titled(
@@ -102,13 +102,13 @@ def _facts(change: ChangeOfHosts) -> Iterator[doc.Table]:
     )
     rows = [
         (
-            name_of(each.key),
-            shown_value(each.key, each.before),
-            shown_value(each.key, each.after),
-            doc.Count(each.changed),
-            doc.Count(each.controls),
+            name_of(fact.key),
+            shown_value(fact.key, fact.before),
+            shown_value(fact.key, fact.after),
+            doc.Count(fact.changed),
+            doc.Count(fact.controls),
         )
-        for each in change.facts
+        for fact in change.facts
     ]
     yield doc.table_of(
         columns, rows, key="changed-facts", label=msg("Facts that changed"), style="facts"
@@ -135,14 +135,14 @@ def _table(
     columns.append(doc.Column("p", msg("p,\nadjusted"), is_number=True))
 
     def cells(effect: ChangeEffect) -> list[doc.Inline]:
-        found: list[doc.Inline] = [shared.relative_of(effect.alone, effect.section)]
+        cells_of_row: list[doc.Inline] = [shared.relative_of(effect.alone, effect.section)]
         if change.controls:
             controls: doc.Inline = doc.Nothing()
             if effect.of_controls:
                 controls = shared.relative_of(effect.of_controls, effect.section)
-            found.append(controls)
-            found.append(styled(shared.relative_of(effect.effect, effect.section), "strong"))
-        return [*found, doc.PValue(effect.p_adjusted)]
+            cells_of_row.append(controls)
+            cells_of_row.append(styled(shared.relative_of(effect.effect, effect.section), "strong"))
+        return [*cells_of_row, doc.PValue(effect.p_adjusted)]
 
     section = effects[0].section
     rows = []

@@ -77,8 +77,8 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
         far = {name: abs(value - middle[name]) for name, value in of_host.items()}
         usual = median(far.values()) or 1.0
         distances = {name: distance / usual for name, distance in far.items()}
-        less = middle if is_own else {}
-        ratio = cache(partial(_ratio_on, hosts, logs, less, units, level))
+        baseline_logs = middle if is_own else {}
+        ratio = cache(partial(_ratio_on, hosts, logs, baseline_logs, units, level))
         if is_own:
             middle = dict.fromkeys(middle, 0.0)
         lines.append(Line(section, point, row, ratio, middle, distances))
@@ -88,20 +88,20 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
 def _ratio_on(
     hosts: Mapping[str, MeasuredHost],
     logs: Logs,
-    less: Mapping[str, float],
+    baseline_logs: Mapping[str, float],
     units: Units,
     confidence: float,
     name: str,
 ) -> Ratio | None:
     """Return the ratio of a host over its sessions; None without a block.
 
-    less: name of a host -> what is taken off its logarithms.
+    baseline_logs: name of a host -> what is taken off its logarithms.
     """
-    own = logs.only(hosts[name].blocks) if name in hosts else None
-    if not own:
+    own_logs = logs.only(hosts[name].blocks) if name in hosts else None
+    if not own_logs:
         return None
-    sessions = [units[block][1] for block in own.units.tolist()]
-    return ratio_over_sessions(own.values - less.get(name, 0.0), sessions, confidence)
+    sessions = [units[block][1] for block in own_logs.units.tolist()]
+    return ratio_over_sessions(own_logs.values - baseline_logs.get(name, 0.0), sessions, confidence)
 
 
 def _medians(of_host: Mapping[str, float], fleet: Fleet) -> dict[str, float]:
@@ -125,23 +125,25 @@ def matrices(
         of = [line for line in lines if line.section.name == section]
         hosts = _farthest_first(of, fleet)
         label = _title(of, analysis)
-        most = _MOST_HOSTS.get(depth, len(hosts))
-        if len(hosts) <= most:
+        limit = _MOST_HOSTS.get(depth, len(hosts))
+        if len(hosts) <= limit:
             yield doc.Titled(label, (_table(of, hosts, fleet, analysis, label),))
             continue
-        left = len(hosts) - most
-        parts: list[doc.Part] = [_table(of, hosts[:most], fleet, analysis, label)]
+        hidden_count = len(hosts) - limit
+        parts: list[doc.Part] = [_table(of, hosts[:limit], fleet, analysis, label)]
         if depth == "report":
-            rest = _table(of, hosts[most:], fleet, analysis, label, key="near")
+            other_hosts = _table(of, hosts[limit:], fleet, analysis, label, key="near")
             title = plural(
-                "{count} host nearer to the others", "{count} hosts nearer to the others", left
+                "{count} host nearer to the others",
+                "{count} hosts nearer to the others",
+                hidden_count,
             )
-            parts.append(doc.Titled(title, (rest,), is_folded=True))
+            parts.append(doc.Titled(title, (other_hosts,), is_folded=True))
         else:
             text = plural(
                 "{count} host nearer to the others is left out; vtax show {run} --hosts --all has it",
                 "{count} hosts nearer to the others are left out; vtax show {run} --hosts --all has them",
-                left,
+                hidden_count,
                 run=analysis.name,
             )
             parts.append(doc.Paragraph(text, "muted"))
@@ -190,12 +192,12 @@ def _table(
     *,
     key: str = "hosts",
 ) -> doc.Table:
-    named = len({host.group for host in fleet.compared}) > 1
+    has_groups = len({host.group for host in fleet.compared}) > 1
     names = list(dict.fromkeys(line.row.platform.name for line in lines))
     names.sort(key=lambda name: name != analysis.baseline)
     odd = _odd_of(lines, fleet)
     columns = [doc.Column("host", msg("host"))]
-    if named:
+    if has_groups:
         columns.append(doc.Column("group", msg("group")))
     columns.append(doc.Column("sessions", msg("sessions"), is_number=True))
     columns += [doc.Column(name, analysis.platform_of(name), is_number=True) for name in names]
@@ -206,14 +208,14 @@ def _table(
         of_point = {line.row.platform.name: line for line in lines if line.point is point}
         rows = []
         for host in hosts:
-            here = [each for each in odd.get(host.name, ()) if each.point is point]
+            findings = [finding for finding in odd.get(host.name, ()) if finding.point is point]
             cells: list[doc.Inline] = [fleet.short[host.name]]
-            if named:
+            if has_groups:
                 cells.append(host.group)
             cells.append(doc.Count(len(host.sessions)))
-            cells += [_cell(host, of_point.get(name), here) for name in names]
+            cells += [_cell(host, of_point.get(name), findings) for name in names]
             if odd:
-                cells.append(_apart(here))
+                cells.append(_apart(findings))
             rows.append(doc.TableRow(tuple(cells)))
         groups.append(doc.Group(tuple(rows), shared.levels(point)))
     return doc.Table(
@@ -230,7 +232,7 @@ def _cell(host: MeasuredHost, line: Line | None, odd: Sequence[OddHosts]) -> doc
     if line is None or ratio is None:
         return muted(doc.Nothing())
     share = shared.relative_of(ratio, line.section)
-    return styled(share, "caution") if any(each.row is line.row for each in odd) else share
+    return styled(share, "caution") if any(finding.row is line.row for finding in odd) else share
 
 
 def _apart(odd: Sequence[OddHosts]) -> doc.Inline:
@@ -251,17 +253,17 @@ def strips(lines: Sequence[Line], fleet: Fleet, analysis: Analysis) -> Iterator[
             groups.append(_strip(line, fleet, analysis))
     if not groups:
         return
-    kept, count = [], 0
+    strips_kept, count = [], 0
     for group in groups:
         count += 1 + len(group.rows)
         if count <= MOST_ROWS:
-            kept.append(group)
-    parts: list[doc.Part] = [_strip_figure(tuple(kept), analysis)]
-    if len(kept) < len(groups):
+            strips_kept.append(group)
+    parts: list[doc.Part] = [_strip_figure(tuple(strips_kept), analysis)]
+    if len(strips_kept) < len(groups):
         text = plural(
             "{count} comparison is not drawn: the figure would be too long to be read.",
             "{count} comparisons are not drawn: the figure would be too long to be read.",
-            len(groups) - len(kept),
+            len(groups) - len(strips_kept),
         )
         parts.append(doc.Paragraph(text, "muted"))
     yield doc.Titled(msg("Every host"), tuple(parts), key="every-host")

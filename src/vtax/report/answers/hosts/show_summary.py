@@ -84,9 +84,9 @@ def hosts_lines(fleet: Fleet) -> Iterator[doc.Inline]:
             sessions=doc.Count(sessions),
             all_sessions=doc.Count(fleet.campaign.planned_sessions),
         )
-        if missing := list(fleet.campaign.missing):
-            named = [_missing(host, fleet) for host in missing]
-            text = msg("missing: {hosts}", hosts=joined(first_of(named, _MOST_MISSING), "; "))
+        if missing_hosts := list(fleet.campaign.missing):
+            sentences = [_missing(host, fleet) for host in missing_hosts]
+            text = msg("missing: {hosts}", hosts=joined(first_of(sentences, _MOST_MISSING), "; "))
             yield styled(text, "caution")
     if again := [host.name for host in fleet.hosts if len(host.periods) > 1]:
         names = joined(first_of(fleet.names(again), _MOST_MISSING))
@@ -103,15 +103,15 @@ def _missing(host: HostRecord, fleet: Fleet) -> doc.Inline:
             made=doc.Count(len(host.sessions)),
             count=doc.Count(host.planned),
         )
-    why = joined([joined([count, state]), host.detail], ": ")
-    return joined([fleet.short[host.host], in_brackets(why)], " ")
+    reason = joined([joined([count, state]), host.detail], ": ")
+    return joined([fleet.short[host.host], in_brackets(reason)], " ")
 
 
 def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
     """Yield a line for each set of hosts that lie apart together, the farthest first; else that none does."""
     sets = fleet.odd_sets
-    for found in sets[:_MOST_SETS]:
-        yield styled(odd_line(found, fleet), "caution")
+    for odd_set in sets[:_MOST_SETS]:
+        yield styled(odd_line(odd_set, fleet), "caution")
     if len(sets) > _MOST_SETS:
         yield plural(
             "{count} further set of hosts lies apart",
@@ -132,16 +132,18 @@ def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
         )
 
 
-def odd_line(found: OddSet, fleet: Fleet) -> doc.Inline:
+def odd_line(odd_set: OddSet, fleet: Fleet) -> doc.Inline:
     """`rack2-node03: 70 % of the other hosts in native; alone with governor powersave`."""
     of_platforms: dict[str, list[OddHosts]] = {}
-    for finding in found.findings:
+    for finding in odd_set.findings:
         of_platforms.setdefault(finding.platform, []).append(finding)
-    first, *others = of_platforms.values()
-    what = [msg("{share} of the other hosts in {platform}", **_apart(first, fleet))]
-    what += [msg("{share} in {platform}", **_apart(findings, fleet)) for findings in others]
-    names = shared.few_of(fleet.names(found.hosts))
-    return joined([joined([names, joined(what)], ": "), _alone(found)], "; ")
+    first, *other_findings = of_platforms.values()
+    sentences = [msg("{share} of the other hosts in {platform}", **_apart(first, fleet))]
+    sentences += [
+        msg("{share} in {platform}", **_apart(findings, fleet)) for findings in other_findings
+    ]
+    names = shared.few_of(fleet.names(odd_set.hosts))
+    return joined([joined([names, joined(sentences)], ": "), _alone(odd_set)], "; ")
 
 
 def _apart(findings: Sequence[OddHosts], fleet: Fleet) -> dict[str, doc.Inline]:
@@ -161,17 +163,17 @@ def _apart(findings: Sequence[OddHosts], fleet: Fleet) -> dict[str, doc.Inline]:
     return {"share": amount, "platform": name}
 
 
-def _alone(found: OddSet) -> doc.Inline:
+def _alone(odd_set: OddSet) -> doc.Inline:
     """`alone with kernel 6.1`: facts that only these hosts have."""
-    if not found.keys:
+    if not odd_set.keys:
         return ""
-    facts = [fact_with(key, value) for key, value in found.keys]
+    facts = [fact_with(key, value) for key, value in odd_set.keys]
     return msg("alone with {facts}", facts=joined(first_of(facts, _MOST_FACTS)))
 
 
 def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the speeds of hosts scatter where the baseline alone was measured."""
-    if any(not each.is_baseline and each.available for each in analysis.platforms):
+    if any(not platform.is_baseline and platform.available for platform in analysis.platforms):
         return
     units = units_on(fleet.compared)
     for section, point, row in every_row(analysis.primary):
@@ -179,11 +181,11 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
             logs = logs_on(row, None, units).averaged("host", units)
         except StatsError:
             continue
-        odd = {host for each in fleet.odd if each.row is row for host in each.hosts}
+        odd_names = {host for finding in fleet.odd if finding.row is row for host in finding.hosts}
         values = [
             value
             for number, value in zip(logs.units.tolist(), logs.values.tolist(), strict=True)
-            if fleet.compared[number].name not in odd
+            if fleet.compared[number].name not in odd_names
         ]
         if len(values) > 1:
             yield msg(
@@ -202,9 +204,11 @@ def change_sentence(
 
     effects: of the change; those on the platforms' own performance are told.
     """
-    own = [each for each in effects if each.base is None]
+    own_effects = [effect for effect in effects if effect.base is None]
     words = []
-    for name, of in groupby(sorted(own, key=lambda e: e.platform), key=lambda e: e.platform):
+    for name, of in groupby(
+        sorted(own_effects, key=lambda e: e.platform), key=lambda e: e.platform
+    ):
         words.append(
             msg("{platform}: {words}", platform=name, words=_words(list(of), analysis.rule.alpha))
         )
@@ -215,17 +219,21 @@ def change_sentence(
 
 def _words(effects: Sequence[ChangeEffect], alpha: float) -> doc.Inline:
     """Return what a change did to one platform: what is sure, and the largest loss that is not excluded elsewhere."""
-    sure = [each for each in effects if each.p_adjusted <= alpha]
-    sure.sort(key=lambda each: (each.section.metric.role == "cost", each.p_adjusted))
-    parts = [_word(each, len(effects)) for each in sure[:_MOST_EFFECTS]]
-    if len(sure) > _MOST_EFFECTS:
+    sure_effects = [effect for effect in effects if effect.p_adjusted <= alpha]
+    sure_effects.sort(key=lambda effect: (effect.section.metric.role == "cost", effect.p_adjusted))
+    parts = [_word(effect, len(effects)) for effect in sure_effects[:_MOST_EFFECTS]]
+    if len(sure_effects) > _MOST_EFFECTS:
         parts.append(
-            plural("{count} further effect", "{count} further effects", len(sure) - _MOST_EFFECTS)
+            plural(
+                "{count} further effect",
+                "{count} further effects",
+                len(sure_effects) - _MOST_EFFECTS,
+            )
         )
-    unsure = [each for each in effects if each.p_adjusted > alpha]
-    if unsure:
-        word = msg("no difference found elsewhere") if sure else msg("no difference found")
-        parts.append(joined([word, _not_excluded(unsure)], " "))
+    unsure_effects = [effect for effect in effects if effect.p_adjusted > alpha]
+    if unsure_effects:
+        word = msg("no difference found elsewhere") if sure_effects else msg("no difference found")
+        parts.append(joined([word, _not_excluded(unsure_effects)], " "))
     return joined(parts)
 
 
@@ -249,13 +257,13 @@ def _word(effect: ChangeEffect, count: int) -> doc.Inline:
 def _not_excluded(effects: Sequence[ChangeEffect]) -> doc.Inline:
     """`(at most 1.2 % slower)`: the largest loss that is not excluded; empty without a bound."""
     losses = []
-    for each in effects:
-        loss = (each.at_once or each.effect).loss(each.section.better)
-        if each.section.metric.role == "speed" and loss.at_most is not None:
-            losses.append((loss.at_most, loss, each.section))
+    for effect in effects:
+        loss = (effect.at_once or effect.effect).loss(effect.section.better)
+        if effect.section.metric.role == "speed" and loss.at_most is not None:
+            losses.append((loss.at_most, loss, effect.section))
     if not losses:
         return ""
-    _, loss, section = max(losses, key=lambda each: each[0])
+    _, loss, section = max(losses, key=lambda loss_and_section: loss_and_section[0])
     return in_brackets(shared.bound_of("undecided", loss, section))
 
 

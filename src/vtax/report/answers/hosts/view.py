@@ -51,7 +51,7 @@ def document(source: Source, options: Options) -> doc.Document:
 
 def _shown_odd(source: Source, fleet: Fleet) -> list[OddHosts]:
     only = source.analysis.shown_cells
-    return [each for each in fleet.odd if only.selects(each.row.cell.place)]
+    return [finding for finding in fleet.odd if only.selects(finding.row.cell.place)]
 
 
 def _state(fleet: Fleet) -> Iterator[doc.Part]:
@@ -66,7 +66,9 @@ def _changes(source: Source, fleet: Fleet) -> list[tuple[ChangeOfHosts, list[Cha
     only = source.analysis.shown_cells
     changes = []
     for change, effects in fleet.changes:
-        changes.append((change, [each for each in effects if only.selects(each.row.cell.place)]))
+        changes.append(
+            (change, [effect for effect in effects if only.selects(effect.row.cell.place)])
+        )
     return changes
 
 
@@ -103,9 +105,9 @@ def _missing_row(host: HostRecord, fleet: Fleet) -> tuple[doc.Inline, ...]:
     )
 
 
-def _odd(odd: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
+def _odd(findings: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
     """Yield every comparison in which hosts lie apart, the farthest first."""
-    if not odd:
+    if not findings:
         return
     columns = (
         doc.Column("hosts", msg("hosts"), wraps=True),
@@ -117,14 +119,14 @@ def _odd(odd: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
     )
     rows = [
         (
-            shared.few_of(fleet.names(each.hosts)),
-            shared.platform_of(each.row.platform),
-            joined([shared.title_of(each.section), shared.levels(each.point)]),
-            _share(each),
-            doc.PValue(each.apart.p_value),
-            _only_there(each),
+            shared.few_of(fleet.names(finding.hosts)),
+            shared.platform_of(finding.row.platform),
+            joined([shared.title_of(finding.section), shared.levels(finding.point)]),
+            _share(finding),
+            doc.PValue(finding.apart.p_value),
+            _only_there(finding),
         )
-        for each in odd[:_MOST_FINDINGS]
+        for finding in findings[:_MOST_FINDINGS]
     ]
     table = doc.table_of(
         columns, rows, key="odd-hosts", label=msg("Hosts that lie apart"), style="list"
@@ -215,15 +217,15 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
         doc.Column("p_value", msg("p that they\nare alike"), is_number=True),
     )
     for section in analysis.primary:
-        found = group_ratios(section, groups, analysis.rule.confidence)
-        if not found:
+        ratios = group_ratios(section, groups, analysis.rule.confidence)
+        if not ratios:
             continue
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
         rows = []
-        for point, row, of_row in found:
+        for point, row, of_row in ratios:
             platform = shared.platform_of(row.platform)
-            for each in of_row:
-                cells = _group_cells(groups[each.group], each, section)
+            for ratio in of_row:
+                cells = _group_cells(groups[ratio.group], ratio, section)
                 rows.append((point, doc.TableRow((platform, *cells))))
         table = doc.Table(
             columns,
@@ -250,9 +252,9 @@ def _group_cells(group: HostGroup, group_ratio: GroupRatio, section: Section) ->
 def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
     """List for each platform and primary metric the ratios in every group; nothing where all hosts are alike."""
     groups = groups_of(analysis.sessions)
-    plain: list[dict[str, Any]] = []
+    groups_as_data: list[dict[str, Any]] = []
     if not groups:
-        return plain
+        return groups_as_data
     for section in analysis.primary:
         for point, row, ratios in group_ratios(section, groups, analysis.rule.confidence):
             place = {
@@ -267,8 +269,8 @@ def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
                     "relative": of_group.relative,
                     "p_value": of_group.p_value,
                 }
-                plain.append(place | figures)
-    return plain
+                groups_as_data.append(place | figures)
+    return groups_as_data
 
 
 VIEW = register_view(

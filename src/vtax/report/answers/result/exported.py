@@ -65,7 +65,7 @@ class ExportedResult:
 def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> ExportedResult:
     """All that programs read of a result. Texts are messages still, which the JSON renderer writes in English."""
     platforms = tuple(
-        PlatformResult(each, analysis.ready_s(each.name)) for each in analysis.platforms
+        PlatformResult(platform, analysis.ready_s(platform.name)) for platform in analysis.platforms
     )
     return ExportedResult(
         "vtax.analysis/1",
@@ -83,9 +83,9 @@ def exported_whole(source: Source) -> ExportedResult:
     """Return the same with what was in force in every cell. Raises StoreError."""
     in_force = effective_of_cells(source.data, source.effective)
     cells = enumerate(source.data.run.cells)
-    found = (
+    whole_result = (
         EffectiveCell(cell, cell.platform, cell.label, cell.levels, in_force[number])
         for number, cell in cells
         if number in in_force
     )
-    return exported(source.analysis, tuple(found))
+    return exported(source.analysis, tuple(whole_result))

@@ -27,12 +27,12 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
         )
     yield from _withheld(section, analysis)
     yield from _out_of_reach(section, analysis)
-    compared = [each for each in analysis.primary if each.family]
-    if section is next(iter(compared), None):
+    judged_sections = [section for section in analysis.primary if section.family]
+    if section is next(iter(judged_sections), None):
         yield msg("percents are geometric means of the ratios within blocks, not of the two means")
         if analysis.declared.get("design", {}).get("trials", 1) != 1:
             yield msg("a block has several trials: its ratio is that of the averages of its trials")
-        yield from _widened(compared, analysis)
+        yield from _widened(judged_sections, analysis)
 
 
 def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
@@ -62,11 +62,11 @@ def _out_of_reach(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
         if verdict is None or verdict.is_settled or not row.settled or withheld(row):
             continue
         platform = shared.platform_of(row.platform)
-        more = _blocks_needed(row)
-        if more is None:
+        further_blocks = _blocks_needed(row)
+        if further_blocks is None:
             times.append(msg("{platform}, for which that is not known", platform=platform))
         else:
-            duration = doc.Duration(more * block_s)
+            duration = doc.Duration(further_blocks * block_s)
             times.append(msg("{platform} about {duration}", platform=platform, duration=duration))
     if times:
         yield msg(
@@ -88,9 +88,9 @@ def _blocks_needed(row: Row) -> int | None:
     return max(1, min(needed.equal[0], needed.different[0]) - row.ratio.n_blocks)
 
 
-def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.Inline]:
+def _widened(judged_sections: Sequence[Section], analysis: Analysis) -> Iterator[doc.Inline]:
     """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
-    rows = (row for *_, row in every_row(compared))
+    rows = (row for *_, row in every_row(judged_sections))
     levels = {
         _level(analysis.rule, row, row.ratio.n_blocks) for row in rows if row.ratio is not None
     }
@@ -107,8 +107,8 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.In
 
 def _level(rule: Rule, row: Row, blocks: int) -> float:
     """Return the level of a row's interval: that of the last look where the row stands in the last block."""
-    last = int(row.blocks[-1]) if row.blocks.size else -1
-    return rule.of_blocks(blocks, last).interval_confidence(blocks)
+    last_block = int(row.blocks[-1]) if row.blocks.size else -1
+    return rule.of_blocks(blocks, last_block).interval_confidence(blocks)
 
 
 def _is_undecided_by_correction(row: Row) -> bool:
@@ -122,13 +122,13 @@ def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
     """Return what the table of the result leaves out of its cells; all in the mean's unit."""
     scales = set(shared.scales_of(section))
     unit = unit_of(scales.pop().unit) if len(scales) == 1 else ""
-    named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
+    labels = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
     titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
     columns = [
         shared.PLATFORM,
         *(
             doc.Column(key, joined([titles[title], unit], ",\n"), is_number=True)
-            for title, key in named.items()
+            for title, key in labels.items()
         ),
         doc.Column("median_interval", msg("median interval,\nconfidence level"), of="median"),
     ]
@@ -137,8 +137,10 @@ def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
         if row.summary is None:
             return None
         s = row.summary
-        shown = [doc.Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
-        return [*shown, _median_interval(row, scale)]
+        quantities = [
+            doc.Quantity(statistic, scale) for statistic in (s.sd, s.minimum, s.median, s.maximum)
+        ]
+        return [*quantities, _median_interval(row, scale)]
 
     label = msg("further statistics of {name}", name=section.name)
     return doc.Table(

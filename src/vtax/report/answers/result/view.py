@@ -94,7 +94,7 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         parts = [*answer, *parts] if is_report else [*parts, *answer]
     elif is_measured(analysis):
         matrix = list(overview(analysis) if is_report else _matrix(analysis, options))
-        points = sum(len(each.points) for each in analysis.primary)
+        points = sum(len(section.points) for section in analysis.primary)
         is_tall = not is_report and points > _MOST_POINTS
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
@@ -115,16 +115,19 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
 def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
     """Return what the cost of the highest rung is made of, and what to choose, or what mechanisms cost in both orders;
     nothing where the study has neither."""
-    found, orders = ladders(analysis), both_orders(analysis)
-    sentences = (*ladder.sentences(found, analysis), *ladder.order_sentences(orders, analysis))
+    ladders_of_run, orders = ladders(analysis), both_orders(analysis)
+    sentences = (
+        *ladder.sentences(ladders_of_run, analysis),
+        *ladder.order_sentences(orders, analysis),
+    )
     if not sentences:
         return []
     parts: list[doc.Part] = [doc.Bullets(sentences)]
-    advice = tuple(ladder.advice(found))
+    advice = tuple(ladder.advice(ladders_of_run))
     if advice:
         parts.append(doc.Titled(msg("What to choose"), (doc.Bullets(advice),)))
-    if len(found) <= _FEW_LADDERS:
-        parts += [ladder.section(each, analysis) for each in found]
+    if len(ladders_of_run) <= _FEW_LADDERS:
+        parts += [ladder.section(ladder_of_point, analysis) for ladder_of_point in ladders_of_run]
     else:
         line = msg("vtax show {run} --ladder: the table of every ladder", run=analysis.name)
         parts.append(doc.Paragraph(line, "muted"))
@@ -143,8 +146,8 @@ def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
     if items:
         yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),), key="not-tested")
     if analysis.missed_targets:
-        missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
-        yield doc.Titled(msg("Targets missed"), (doc.Bullets(missed),), key="missed")
+        missed_targets = tuple(styled(text, "caution") for text in analysis.missed_targets)
+        yield doc.Titled(msg("Targets missed"), (doc.Bullets(missed_targets),), key="missed")
 
 
 def _untested_points(analysis: Analysis) -> list[doc.Inline]:
@@ -152,18 +155,18 @@ def _untested_points(analysis: Analysis) -> list[doc.Inline]:
     groups: dict[tuple[str, str, str, str], list[UntestedRecord]] = {}
     for each in analysis.untested:
         groups.setdefault((each.platform, each.label, each.topology, each.reason), []).append(each)
-    tested = {(cell.platform, cell.label) for cell in analysis.cells}
+    tested_pairs = {(cell.platform, cell.label) for cell in analysis.cells}
     items = []
     for (platform, label, topology, reason), points in groups.items():
         name: doc.Inline = msg(
             "{platform} in {label}, {topology}", platform=platform, label=label, topology=topology
         )
-        if (platform, label) in tested:
-            shown = [doc.Factor(levels_of(point.levels)) for point in points]
-            where: doc.Inline = listed(shown)
-            if len(shown) > _MOST_NAMED:
-                where = msg("{count} points", count=doc.Count(len(shown)))
-            name = msg("{name} ({levels})", name=name, levels=where)
+        if (platform, label) in tested_pairs:
+            levels = [doc.Factor(levels_of(point.levels)) for point in points]
+            places: doc.Inline = listed(levels)
+            if len(levels) > _MOST_NAMED:
+                places = msg("{count} points", count=doc.Count(len(levels)))
+            name = msg("{name} ({levels})", name=name, levels=places)
         items.append(joined([name, reason], ": "))
     return items
 
@@ -171,8 +174,8 @@ def _untested_points(analysis: Analysis) -> list[doc.Inline]:
 def _why(reason: str, hint: str) -> doc.Inline:
     if not (reason and hint):
         return reason or hint
-    what = reason if isinstance(reason, Note) else reason.rstrip(". ")
-    return joined([what, msg("hint: {hint}", hint=hint)], "; ")
+    sentence = reason if isinstance(reason, Note) else reason.rstrip(". ")
+    return joined([sentence, msg("hint: {hint}", hint=hint)], "; ")
 
 
 def _results(source: Source, options: Options) -> Iterator[doc.Part]:
@@ -185,20 +188,20 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
             yield _section(section, source, options)
         return
     if not is_measured(analysis):
-        nothing = doc.Paragraph(msg("Nothing was measured."))
-        yield doc.Titled(msg("Results"), (nothing,), key="results")
+        note = doc.Paragraph(msg("Nothing was measured."))
+        yield doc.Titled(msg("Results"), (note,), key="results")
         return
-    others = [section for section in analysis.sections if not section.is_answer]
-    drawn = list(forest(analysis))
+    other_sections = [section for section in analysis.sections if not section.is_answer]
+    figures = list(forest(analysis))
     is_folded = sum(len(section.points) for section in analysis.answered) > 1
-    parts: list[doc.Part] = [*drawn, *_order(source)]
+    parts: list[doc.Part] = [*figures, *_order(source)]
     for section in _beside(analysis):
         if _place(section, analysis) is section:
-            chapter = _chapter(section, source, has_ratios=not drawn, is_folded=is_folded)
+            chapter = _chapter(section, source, has_ratios=not figures, is_folded=is_folded)
             parts.append(chapter)
-    if others:
-        more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(doc.Titled(more, (_further(others, analysis),), is_folded=True))
+    if other_sections:
+        title = plural("{count} more metric", "{count} more metrics", len(other_sections))
+        parts.append(doc.Titled(title, (_further(other_sections, analysis),), is_folded=True))
     yield doc.Titled(msg("Results"), tuple(parts), key="results")
 
 
@@ -254,28 +257,28 @@ def _chapter(section: Section, source: Source, *, has_ratios: bool, is_folded: b
     title: doc.Inline = msg("Table")
     if len(section.points) > 1:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
-    more: list[doc.Part] = []
+    further_parts: list[doc.Part] = []
     if section.metric.is_primary:
         style: Literal["", "beside"] = "" if has_ratios else "beside"
-        more.append(replace(further_statistics(section, analysis), style=style))
-        more += figures_of(section, analysis, has_ratios=has_ratios)
-        more += within_trials.parts_of(section, source)
-    if is_folded and more:
+        further_parts.append(replace(further_statistics(section, analysis), style=style))
+        further_parts += figures_of(section, analysis, has_ratios=has_ratios)
+        further_parts += within_trials.parts_of(section, source)
+    if is_folded and further_parts:
         title = joined([title, msg("figures and further statistics")])
     if is_folded:
-        table = [doc.Titled(title, (*table, *more), is_folded=True)]
-    elif more:
+        table = [doc.Titled(title, (*table, *further_parts), is_folded=True)]
+    elif further_parts:
         title = msg("Figures and further statistics")
-        table.append(doc.Titled(title, tuple(more), is_folded=True))
+        table.append(doc.Titled(title, tuple(further_parts), is_folded=True))
     return _titled(section, tuple(table), analysis)
 
 
 def _table_parts(section: Section, analysis: Analysis) -> list[doc.Part]:
     """Return the table of a metric, and below it what was judged together and what to know of it."""
     says_undecided = analysis.rule.target_half_width is None
-    shown = _unmarked(section) if says_undecided else section
+    shown_section = _unmarked(section) if says_undecided else section
     table = result_table(
-        shown,
+        shown_section,
         analysis.level,
         analysis.baseline,
         analysis.colours,
@@ -300,7 +303,9 @@ def _place(section: Section, analysis: Analysis) -> Section:
 
 
 def _key(section: Section, analysis: Analysis) -> str:
-    return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
+    return (
+        f"result-{next(n for n, candidate in enumerate(analysis.sections) if candidate is section)}"
+    )
 
 
 def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
@@ -320,8 +325,8 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
 
 def overview(analysis: Analysis) -> Iterator[doc.Part]:
     """One row per primary metric and point: the percent of the baseline of each platform with its interval."""
-    compared = _compared(analysis)
-    if not compared:
+    platforms = _compared(analysis)
+    if not platforms:
         return
     to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     text = msg(
@@ -349,13 +354,13 @@ def _percent_table(
     lines: Sequence[tuple[Section, ResultPoint]], analysis: Analysis, key: str, label: doc.Message
 ) -> doc.Table:
     """Return a row for every metric and point: the baseline's mean, and the percent of it of each platform."""
-    compared = _compared(analysis)
+    platforms = _compared(analysis)
     columns = (
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         doc.Column("baseline", analysis.baseline, is_number=True),
-        *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
+        *(doc.Column(p.name, shared.platform_of(p), is_number=True) for p in platforms),
     )
-    names = [platform.name for platform in compared]
+    names = [platform.name for platform in platforms]
     rows = [
         (
             _overview_name(section, point, analysis),
@@ -390,18 +395,22 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
             "muted",
         )
         return
-    across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
+    titles_across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
     platforms = [platform.name for platform in compared]
     cells = _matrix_cells(analysis, points, platforms)
     names = msg("benchmark")
     if len(points) <= len(compared):
-        across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
+        titles_across, down, cells = (
+            down,
+            titles_across,
+            [list(column) for column in zip(*cells, strict=True)],
+        )
         names = msg("platform")
     rows = [(name, *row) for name, row in zip(down, cells, strict=True)]
     columns = (
         doc.Column("name", names),
-        *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
+        *(doc.Column(f"column-{n}", title) for n, title in enumerate(titles_across)),
     )
     text = msg(
         "Percent of {baseline}, higher is better (a time: how much longer); ≥ and ≤: the end of the interval; 5 % "
@@ -451,7 +460,7 @@ def _matrix_cells(
         if cost is not None and cost not in costs:
             costs.append(cost)
             below = _shares(*cost, platforms, is_plain=True, shows="estimate")
-            row = [_two_lines(*each) for each in zip(row, below, strict=True)]
+            row = [_two_lines(*pair) for pair in zip(row, below, strict=True)]
         cells.append(row)
     return cells
 
@@ -468,9 +477,9 @@ def _cost_at(
 ) -> tuple[Section, ResultPoint] | None:
     """Return what the host spends on the work of a speed at a point; None where that is not counted."""
     cost = cost_section(section, analysis)
-    for each in cost.points if cost else ():
-        if cost and each.key == point.key:
-            return cost, each
+    for cost_point in cost.points if cost else ():
+        if cost and cost_point.key == point.key:
+            return cost, cost_point
     return None
 
 
@@ -490,7 +499,7 @@ def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     """Return the benchmark; its metric only where it has several."""
-    is_alone = sum(other.label == section.label for other in analysis.primary) == 1
+    is_alone = sum(candidate.label == section.label for candidate in analysis.primary) == 1
     metric = "" if is_alone else shared.metric_of(section)
     margin = shared.own_margin(section, analysis)
     return joined([section.label, metric, shared.levels(point), margin], " ")
@@ -558,21 +567,21 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     elif options.every_metric:
         yield from shared.warnings_part(analysis.warnings, shows_code=True)
     else:
-        more = joined(_more(analysis, len(_shown_sections(analysis, options))), "; ")
-        if more != "":
-            yield doc.Paragraph(more, "muted")
+        remainder = joined(_more(analysis, len(_shown_sections(analysis, options))), "; ")
+        if remainder != "":
+            yield doc.Paragraph(remainder, "muted")
 
 
-def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
-    """Yield the commands that show the rest. shown: number of metrics with a table."""
-    every = f"vtax show {analysis.name} --all"
-    hidden = len(analysis.sections) - shown
+def _more(analysis: Analysis, shown_count: int) -> Iterator[doc.Inline]:
+    """Yield the commands that show the rest. shown_count: number of metrics with a table."""
+    command = f"vtax show {analysis.name} --all"
+    hidden = len(analysis.sections) - shown_count
     if hidden:
         of = plural("table of {count} metric", "tables of {count} metrics", hidden)
-        if shown:
+        if shown_count:
             of = plural("{count} more metric", "{count} more metrics", hidden)
-        yield joined([every, of], ": ")
-        if not shown and len({section.label for section in analysis.sections}) > 1:
+        yield joined([command, of], ": ")
+        if not shown_count and len({section.label for section in analysis.sections}) > 1:
             yield msg("--benchmark NAME: those of one")
     if count := len(analysis.warnings):
         of = plural("{count} warning", "{count} warnings", count)
