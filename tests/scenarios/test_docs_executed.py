@@ -101,7 +101,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_there_are_commands_to_carry_out():
     assert len(shown()) > 20
-    assert ("run", "my-router.toml", "--dry-run") in shown()
+    assert ("run", "my-service.toml", "--dry-run") in shown()
 
 
 @pytest.fixture

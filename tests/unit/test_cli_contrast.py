@@ -147,9 +147,7 @@ def test_a_side_against_the_baseline_carries_the_family_of_the_table(store):
     assert "chosen before" not in " ".join(shown.split())
     picked = contrast(store, "tour-1:docker", "tour-1:lxc")
     assert not picked.is_of_table
-    assert "sides chosen before the table of tour-1 was seen" in " ".join(
-        drawn(document_of(picked)).split()
-    )
+    assert "before you saw the results of tour-1" in " ".join(drawn(document_of(picked)).split())
 
 
 def _with_failures(run: RunHandle, first: int, level: float, seed: int) -> None:

@@ -118,7 +118,9 @@ def test_a_withheld_verdict_has_its_reason_in_the_answer_and_the_blocks_that_it_
         for each in notes_under(section, found)
         if "inside the margin" in (text := english(each))
     ]
-    assert note == f"undecided beside an interval inside the margin: other: {english(reason)}"
+    assert (
+        note == f"undecided although the interval lies inside the margin: other: {english(reason)}"
+    )
 
 
 def of_blocks(

@@ -60,12 +60,14 @@ def test_a_matrix_longer_than_a_window_stands_before_the_answer(store):
 
 def test_a_matrix_that_is_too_long_has_the_command_that_shows_it(store, monkeypatch):
     analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
-    assert "higher is better (a time" in drawn(result(analysis), 80)  # one platform: points go down
+    assert "higher is better; of a time" in drawn(
+        result(analysis), 80
+    )  # one platform: points go down
     monkeypatch.setattr("vtax.report.answers.result.view._MOST_CELLS", 8)
     shown = drawn(result(analysis), 80)
     assert "better (a time" not in shown
     assert "vtax show tour-1 --all: percent of native in each of 9 comparisons" in shown
-    assert "higher is better (a time" in drawn(result(analysis, every_metric=True), 160)
+    assert "higher is better; of a time" in drawn(result(analysis, every_metric=True), 160)
 
 
 def test_what_is_slower_by_its_own_interval_alone_says_so_in_its_cell_and_why(store):

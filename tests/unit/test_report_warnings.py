@@ -31,7 +31,7 @@ from vtax.report.parts.first_screen import caution_line
             "host-steal",
             [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
             {"share": Range(Share(0.03, "whole"), Share(0.1, "whole"))},
-            "the outer host took away 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}% of CPU time",
+            "CPU steal of 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}%",
         ),
         (
             "host-memory",
@@ -129,13 +129,13 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     analysis = analyse(store)
     first, *others = analysis.primary
     of_equivalent, *of_first = (english(note) for note in notes_under(first, analysis))
-    assert of_equivalent.startswith("equivalent as far as 8 blocks show: if fewer than 31")
+    assert of_equivalent.startswith("equivalent: 8 blocks can miss a slow phase")
     assert of_first == [
         "percents are geometric means of the ratios within blocks, not of the two means",
         "a block has several trials: its ratio is that of the averages of its trials",
     ]
     said = [english(note) for each in others for note in notes_under(each, analysis)]
-    assert all(note.startswith("equivalent as far as") for note in said)
+    assert all(note.startswith("equivalent: ") for note in said)
 
     def corrected(row: Row) -> Row:
         if row.platform.name != "docker" or row.ratio is None or row.verdict is None:
@@ -145,7 +145,7 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
 
     points = tuple(replace(p, rows=tuple(map(corrected, p.rows))) for p in first.points)
     changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
-    message = "interval without 100 %: the interval is of one comparison alone, the verdict is corrected for"
+    message = "an interval may exclude 100 % and still be undecided: the verdict allows for"
     assert terminal(changed, 140).count(f"{message} 3") == 1
     assert "corrected for" not in "".join(
         english(note) for each in others for note in notes_under(each, changed)

@@ -102,7 +102,7 @@ class Dd(Benchmark):
             "rate",
             "MB/s",
             "higher",
-            "bytes of the file over the time",
+            "sequential rate",
             primary=True,
             average="harmonic",
         ),

@@ -9,7 +9,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "session-effects": "a side was measured once: no interval shows what a reboot, an update, heat or other tenants change between "
     "sessions; measure both sides in several",
     "host-busy": "other programs used {cpus} CPUs during trials",
-    "host-steal": "the outer host took away {share} of CPU time",
+    "host-steal": "CPU steal of {share}",
     "host-memory": "programs on the host waited for memory {share} of the time",
     "host-swap": "the host swapped {pages} pages during the trial",
     "host-frequency": "the CPU frequency changed by {change} from before the trial to after it",

@@ -41,7 +41,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "negative-variance": "a variance was estimated below zero and is shown as zero: that level adds no visible noise",
     "too-many-blocks": "more than a million blocks are needed",
     "plan-needs-blocks": "a plan needs noise between blocks, so at least two blocks",
-    "few-requests": "a percentile with {requests} requests, where {needed} are needed, is next to a maximum",
+    "few-requests": "a percentile of {requests} requests is close to their maximum; {needed} are needed",
     "few-values-for-trend": "{values} values are too few to see a trend",
     "zero-median-no-drift": "the median is zero, so relative drift is not defined",
     "also-differs": "{fact} is {value}, {baseline}'s is {other}",
@@ -60,7 +60,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "withheld-likely-dependent": "no verdict: slow blocks may come in a row, and then it would not hold",
     "assumes-independent-runs": "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
     "slowly, one may be found though nothing changed",
-    "assumes-independence": "verdicts hold unless slow blocks come in a row, which so few blocks cannot show",
+    "assumes-independence": "verdicts assume that blocks are independent, which so few blocks cannot show",
     "failures-differ": "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
     "flatters the side that failed more",
     "withheld-failures": "no verdict: more trials failed on the side that would win, and these may be its slow ones",
@@ -101,8 +101,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{count} blocks are too few to judge a finding; at least {minimum} are needed",
     ),
     "claim-drift": "no word: the figures of {platform} change by {change} over the run",
-    "claim-busy": "no word: in {share} of the trials other programs used more than {bound} CPUs",
-    "claim-steal": "no word: in {share} of the trials the outer host took away more than {bound} of the CPU time",
+    "claim-busy": "no word: other programs used more than {bound} CPUs in {share} of the trials",
+    "claim-steal": "no word: CPU steal of more than {bound} in {share} of the trials",
     "few-blocks": (
         "one block is too few for a verdict; at least {minimum} are needed",
         "{count} blocks are too few for a verdict; at least {minimum} are needed",
@@ -110,13 +110,13 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "time-is-left": "time is left",
     "rule-fixed": "The number of blocks ({blocks}) was declared before the run.",
     "rule-open": "Declared before the run: blocks and sessions may be added whenever wanted; intervals and verdicts hold "
-    "at every look, and what is decided is measured no more.",
+    "at every look, and comparisons that are decided are not measured again.",
     "rule-precision": "Declared before the run: stop when every ratio's interval is within ±{precision}\N{NO-BREAK SPACE}%, "
     "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for repeated looks.",
     "rule-verdict": "Declared before the run: stop when every comparison has its verdict, after {minimum} to {maximum} "
-    "blocks, with group-sequential boundaries for repeated looks; what is decided is measured no more.",
+    "blocks, with group-sequential boundaries for repeated looks; comparisons that are decided are not measured again.",
     "rule-early": "A comparison whose whole interval, corrected for its family, lies beyond a factor of two after three "
-    "blocks is decided then, and measured no more.",
+    "blocks is decided then, and not measured again.",
     "rule-early-again": "From five blocks on the same is asked after each of its blocks, at levels that hold at any "
     "look, with a factor of 1.5.",
     "rule-verdict-ended": "Its time ended it, so its last look spends all the error that the earlier ones had left.",

@@ -116,7 +116,7 @@ def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inl
     """Yield what no blocks can exclude of a word that says something is absent. blocks: of each such word."""
     for fewest in sorted(blocks)[:1]:
         yield msg(
-            "{word} as far as {blocks} blocks show: if fewer than {share} are slow, none may have occurred yet",
+            "{word}: {blocks} blocks can miss a slow phase that occurs in up to {share} of blocks",
             word=word,
             blocks=doc.Count(fewest),
             share=doc.Share(unmet_share(fewest), "whole"),

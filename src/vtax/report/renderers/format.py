@@ -143,7 +143,9 @@ class Formatter:
                 )
             )
         if value.verdict is not None and kind != value.verdict.kind:
-            parts.append(Run(self.word(value.verdict), role, value))
+            is_as_much = kind == "times" and value.verdict.kind == "costs-more"
+            word = self.text(msg("as much")) if is_as_much else self.word(value.verdict)
+            parts.append(Run(word, role, value))
         for number, part in enumerate(parts):
             if number:
                 yield Run(" ", role)

@@ -115,7 +115,7 @@ def _method(contrasts: Contrasts) -> doc.Inline:
         )
     return msg(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
-        "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
+        "metric between these sides ({families}); valid only if you chose this pair before you saw the results of {run}",
         **sides,
         **of_run,
     )
@@ -370,9 +370,11 @@ def answer_of(contrasts: Contrasts, pairs: Sequence[CellPair]) -> Iterator[doc.P
 
 def _judged(pair: CellPair, contrasts: Contrasts) -> SpokenComparison:
     """`iperf3 direction=send`; of runs `podman on iperf3`."""
-    name: doc.Inline = shared.name_of(
-        pair.section, (other_pair.section for other_pair in contrasts.pairs)
-    )
+    section = pair.section
+    name: doc.Inline = section.label
+    if section.metric.role != "cost":
+        sections = [other_pair.section for other_pair in contrasts.pairs]
+        name = shared.name_of(section, [each for each in sections if each.metric.role != "cost"])
     name = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
     if contrasts.treatment.is_run:
         name = msg(

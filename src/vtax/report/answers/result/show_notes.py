@@ -21,8 +21,7 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     yield from shared.absence_as_far_as_shown((row.ratio, row.verdict) for row in section.rows)
     if any(_is_undecided_by_correction(row) for row in section.rows):
         yield msg(
-            "undecided beside an interval without 100 %: the interval is of one comparison alone, the verdict is "
-            "corrected for {family}",
+            "an interval may exclude 100 % and still be undecided: the verdict allows for {family} comparisons",
             family=doc.Count(section.family),
         )
     yield from _withheld(section, analysis)
@@ -44,7 +43,7 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
                 of_reason.setdefault(reason, []).append(shared.platform_of(row.platform))
     for reason, platforms in of_reason.items():
         yield msg(
-            "undecided beside an interval inside the margin: {platforms}: {reason}",
+            "undecided although the interval lies inside the margin: {platforms}: {reason}",
             platforms=listed(dict.fromkeys(platforms)),
             reason=reason,
         )
@@ -64,14 +63,14 @@ def _out_of_reach(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
         platform = shared.platform_of(row.platform)
         further_blocks = _blocks_needed(row)
         if further_blocks is None:
-            times.append(msg("{platform}, for which that is not known", platform=platform))
+            times.append(msg("{platform} not known", platform=platform))
         else:
             duration = doc.Duration(further_blocks * block_s)
             times.append(msg("{platform} about {duration}", platform=platform, duration=duration))
     if times:
         yield msg(
-            "left out of further blocks, because the time left would hardly decide it; at this run's pace a word "
-            "needs on this host: {times}",
+            "not measured further, because the time left would hardly decide it; time needed at this run's pace: "
+            "{times}",
             times=listed(times),
         )
 

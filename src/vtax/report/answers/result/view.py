@@ -413,14 +413,15 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(titles_across)),
     )
     text = msg(
-        "Percent of {baseline}, higher is better (a time: how much longer); ≥ and ≤: the end of the interval; 5 % "
-        "slower: 5 % more time:",
+        "Percent of {baseline}, higher is better; of a time, how much longer it is. ≥ and ≤ give the end of the "
+        "interval; 5 % slower is 5 % more time:",
         baseline=analysis.baseline,
     )
     if analysis.costs:
         text = msg(
-            "Percent of {baseline}: speed, higher is better (a time: how much longer), and host CPU for the same work, "
-            "lower is better; ≥ and ≤: the end of the interval; 5 % slower: 5 % more time:",
+            "Percent of {baseline}. Above: speed, higher is better; of a time, how much longer it is. Below: CPU of "
+            "the host for the same work, lower is better. ≥ and ≤ give the end of the interval; 5 % slower is 5 % "
+            "more time:",
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
