@@ -27,7 +27,7 @@ def test_every_benchmark_has_a_unit_of_work_and_metrics_of_its_cost():
     without = {name for name, benchmark in benchmarks().items() if benchmark.work is None}
     assert without == WITHOUT
     for benchmark in benchmarks().values():
-        names = [metric.name for metric in metrics_of(benchmark, benchmark.Parameters())]
+        names = [metric.name for metric in metrics_of(benchmark)]
         assert len(set(names)) == len(names)
         if work := benchmark.work:
             assert {metric.name for metric in cost_metrics(work)} < set(names)

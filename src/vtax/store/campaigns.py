@@ -115,7 +115,8 @@ def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, A
         merged = store.open_run(merge(store, runs, again))
     planned, before = _planned(record), _planned(merged.provenance.get(CAMPAIGN) or {})
     allows_for_looks = rule_class(merged.declared.get("design", {})).allows_for_looks
-    is_after_change = bool((record.get("change") or {}).get("at"))  # not pooled with those before
+    change = record.get("change")
+    is_after_change = isinstance(change, Mapping) and bool(change.get("at"))  # not pooled
     if 0 < before < planned and not allows_for_looks and not is_after_change:
         merged.add_warning(Note("session-added", session=before + 1, count=before))
     with writing(store.engine) as connection:
