@@ -142,9 +142,9 @@ def test_what_a_word_assumes_stands_beside_it():
     words = {each.outcome for each in found.comparisons if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
-    assert "verdicts hold unless" in drawn(shown)
+    assert "verdicts assume that blocks are independent" in drawn(shown)
     assert any(
-        "verdicts hold unless" in text
+        "verdicts assume that blocks are independent" in text
         for each in as_json(shown)["comparisons"]
         for text in each["assumptions"]
     )
