@@ -19,7 +19,7 @@ from vtax.report.answers.hosts.odd_hosts import OddHosts, OddSet, fact_with
 from vtax.report.document import first_of, in_brackets, joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
-from vtax.report.parts.sentences import sentence_of
+from vtax.report.parts.sentences import loss_up_to, sentence_of
 from vtax.stats.checks import StatsError
 
 _FAR = 2.0  # times
@@ -200,7 +200,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
 def change_sentence(
     change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis
 ) -> doc.Inline:
-    """`After kernel 6.6: docker at least 3.1 % slower; native: no difference found (at most 0.6 % slower).`
+    """Return `After kernel 6.6: docker: at least 3.1 % slower; native: no difference found (a loss of up to ...).`
 
     effects: of the change; those on the platforms' own performance are told.
     """
@@ -255,16 +255,17 @@ def _word(effect: ChangeEffect, count: int) -> doc.Inline:
 
 
 def _not_excluded(effects: Sequence[ChangeEffect]) -> doc.Inline:
-    """`(at most 1.2 % slower)`: the largest loss that is not excluded; empty without a bound."""
+    """Return `(a loss of up to 1.2 % cannot be excluded)`, the largest of effects; empty where one has no bound."""
     losses = []
     for effect in effects:
-        loss = (effect.at_once or effect.effect).loss(effect.section.better)
-        if effect.section.metric.role == "speed" and loss.at_most is not None:
-            losses.append((loss.at_most, loss, effect.section))
-    if not losses:
+        if effect.section.metric.role == "speed":
+            loss = (effect.at_once or effect.effect).loss(effect.section.better)
+            losses.append(math.inf if loss.at_most is None else loss.at_most)
+    largest_loss = max(losses, default=math.inf)
+    if not 0 < largest_loss < math.inf:
         return ""
-    _, loss, section = max(losses, key=lambda loss_and_section: loss_and_section[0])
-    return in_brackets(shared.bound_of("undecided", loss, section))
+    bound = loss_up_to(largest_loss, is_cost=False)
+    return in_brackets(msg("{bounds} cannot be excluded", bounds=bound))
 
 
 def change_lines(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:
