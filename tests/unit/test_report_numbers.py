@@ -105,6 +105,12 @@ def test_shares():
     assert plain_percent(0.025) == "2.5\N{NO-BREAK SPACE}%"
 
 
+def test_an_end_beside_the_baseline_has_digits_of_its_own_only_where_it_is_shown():
+    cost = (1.0227541967, 1.0000475602, 1.0459764001)
+    assert relative(*cost, of="amount")[:2] == ("102.275", "[100.005, 104.598]")
+    assert relative(*cost, of="amount", has_interval=False)[0] == "102.3"
+
+
 def test_percents_are_never_rounded_to_tens():
     """So that the lowest end of several intervals is the lowest as they are shown."""
     assert relative(1.302, 0.583, 2.811) == ("130", "[58, 281]", "percent")

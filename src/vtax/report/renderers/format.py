@@ -126,7 +126,12 @@ class Formatter:
     def _relative(self, value: cells.Relative, role: Role) -> Iterator[Run]:
         """Yield `95.4 % [93.0, 97.0] slower`; below half of the baseline `7.41 times slower [7.09, 7.81]`."""
         text, interval, kind = numbers.relative(
-            value.estimate, value.low, value.high, of=value.is_of, decimals=value.decimals
+            value.estimate,
+            value.low,
+            value.high,
+            of=value.is_of,
+            decimals=value.decimals,
+            has_interval=value.shows != "estimate",
         )
         if interval and value.shows == "low":
             low, high = interval[1:-1].split(", ")

@@ -124,12 +124,14 @@ def relative(
     *,
     of: Of = "performance",
     decimals: int | None = None,
+    has_interval: bool = True,
 ) -> tuple[str, str, Kind]:
     """Return a share of a baseline, its interval and how both read: `95.4`, `[93.0, 97.0]`, percent.
 
     of: what it is a share of. The performance that is a time, or another value of which less is better, reads as how
     much longer that is, or shorter.
     decimals: of its column; None for its own.
+    has_interval: whether the interval is to be shown; if not, its ends need no decimals of their own.
 
     Performance below half of the baseline is how many times slower it is, above twice how many times faster, where
     the interval says so too; an amount above twice is how many times as much. The half-width of the interval gives
@@ -142,14 +144,14 @@ def relative(
     if decimals is not None:
         if reference == 1:  # two digits
             decimals = max(decimals, _decimals_for(values[0], 2))
-        decimals = _beside(
-            values, reference, decimals, _decimals_for(max(map(abs, values)), _LARGEST_DIGITS)
-        )
+        if has_interval:
+            limit = _decimals_for(max(map(abs, values)), _LARGEST_DIGITS)
+            decimals = _beside(values, reference, decimals, limit)
     elif _is_wide(values, reference):
         text, *ends = (number(value, 2) for value in values)
         return text, f"[{', '.join(ends)}]", kind
     else:
-        decimals = _shared_decimals(values, reference)
+        decimals = _shared_decimals(values, reference, has_interval=has_interval)
     text, *ends = (_rounded(value, decimals) for value in values)
     return text, f"[{', '.join(ends)}]", kind
 
@@ -206,7 +208,9 @@ def _alone(value: float, reference: float) -> str:
     return number(value, digits)
 
 
-def _shared_decimals(values: Sequence[float], reference: float) -> int:
+def _shared_decimals(
+    values: Sequence[float], reference: float, *, has_interval: bool = True
+) -> int:
     """Return the decimals of an estimate and its ends: two digits of the half-width, at most four of the largest."""
     finite_values = [value for value in values if math.isfinite(value)]
     largest = max(map(abs, finite_values))
@@ -215,7 +219,7 @@ def _shared_decimals(values: Sequence[float], reference: float) -> int:
     decimals = min(decimals_of(half_width), limit) if half_width else limit
     if reference != 1:
         decimals = max(decimals, 0)  # whole percents, so that the lowest end is lowest as shown
-    return _beside(values, reference, decimals, limit)
+    return _beside(values, reference, decimals, limit) if has_interval else decimals
 
 
 def _beside(values: Sequence[float], reference: float, decimals: int, limit: int) -> int:
