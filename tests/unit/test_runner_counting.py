@@ -12,12 +12,20 @@ from vtax.guest.results import ClockReading, CommandResult
 from vtax.runner.counting import Counting, Endpoint, clock_counters, differences, program_usage
 
 
-@pytest.mark.parametrize(("is_remote", "paths"), [(False, NAMESPACE_PATHS), (True, PATHS)])
+@pytest.mark.parametrize(
+    ("is_remote", "is_machine", "paths"),
+    [(False, False, NAMESPACE_PATHS), (True, False, PATHS), (False, True, PATHS)],
+)
 def test_a_guest_with_the_hosts_kernel_is_asked_for_its_interfaces_alone(
-    is_remote, paths, monkeypatch
+    is_remote, is_machine, paths, monkeypatch
 ):
+    """Of a machine the time of its boot is not believed, which is the host's here."""
     running = SimpleNamespace(
-        is_remote=is_remote, parts=(), host_cpu_s=lambda: None, throttling=dict
+        is_remote=is_remote,
+        has_own_kernel=is_machine,
+        parts=(),
+        host_cpu_s=lambda: None,
+        throttling=dict,
     )
     with LocalAgent() as agent:
         agent.guest.hello(20.0)
@@ -33,7 +41,7 @@ def test_a_guest_with_the_hosts_kernel_is_asked_for_its_interfaces_alone(
     counted = counting.differences
     names = [table.STAT["ctxt"].name, table.VMSTAT["pgfault"].name]
     in_guest, on_host = ([counted[place, name] for name in names] for place in (GUEST, HOST))
-    assert (in_guest == on_host) is not is_remote
+    assert (in_guest == on_host) is not (is_remote or is_machine)
     assert (GUEST, table.SNMP["Tcp", "RetransSegs"].name) in counted
 
 

@@ -52,8 +52,9 @@ class Endpoint:
 
     @property
     def shares_kernel(self) -> bool:
-        """Whether its kernel is that of this host."""
-        return not self.guest.has_own_kernel and not self.running.is_remote
+        """Whether its kernel is that of this host. Of a machine its word is not taken: its root may set the clock."""
+        running = self.running
+        return not (self.guest.has_own_kernel or running.has_own_kernel or running.is_remote)
 
 
 @dataclass(frozen=True)
