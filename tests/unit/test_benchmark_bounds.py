@@ -33,7 +33,7 @@ def ran(text="", stderr="", status=0):
 
 def judged(benchmark, values):
     results = {"client" if benchmark.needs_network else "single": ran()}
-    return check_outcome(benchmark, benchmark.Parameters(), CONTEXT, results, Outcome(values))
+    return check_outcome(benchmark, CONTEXT, results, Outcome(values))
 
 
 def impossible(metric):
@@ -145,7 +145,7 @@ def test_a_metric_may_say_that_zero_is_a_value():
 def test_a_rate_of_zero_fails_with_the_words_of_the_tool():
     results = {"single": ran("{}", "new: the server went away\n")}
     with pytest.raises(BenchmarkError) as refusal:
-        check_outcome(New(), Parameters(), CONTEXT, results, Outcome({"rate": 0.0}))
+        check_outcome(New(), CONTEXT, results, Outcome({"rate": 0.0}))
     assert refusal.value.where == "new: the server went away"
 
 

@@ -91,7 +91,6 @@ def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValue
 
 def check_outcome(
     benchmark: Benchmark,
-    parameters: Any,
     context: Context,
     results: Mapping[Role, CommandResult],
     outcome: Outcome,

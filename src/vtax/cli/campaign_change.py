@@ -16,12 +16,6 @@ from vtax.units import format_count
 if TYPE_CHECKING:
     from vtax.campaign.controller import Controller
 
-_RECORDED = {
-    False: "the first hosts have changed; sessions that begin from now on are after the change",
-    True: "the other hosts have changed too; sessions that begin from now on do not count",
-}
-"""Text of what --now and --rest write down: whether it is --rest -> text."""
-
 
 @click.command(
     "change", short_help="Choose the hosts that change first, such as to another kernel."
@@ -77,7 +71,14 @@ def command(
         elif is_done or is_rest:
             moment = datetime.now().astimezone().replace(microsecond=0)
             record_change(campaign, moment, rest=is_rest)
-            say(f"{FILE}: {_RECORDED[is_rest]}")
+            text = (
+                "the first hosts have changed; sessions that begin from now on are after the change"
+            )
+            if is_rest:
+                text = (
+                    "the other hosts have changed too; sessions that begin from now on do not count"
+                )
+            say(f"{FILE}: {text}")
             return
         else:
             planned_change = change_of(campaign)

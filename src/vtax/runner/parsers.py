@@ -103,7 +103,7 @@ class Parsers:
                     context, results = arguments
                     metrics = metrics_of(benchmark)
                     outcome = benchmark.parse(parameters, context, results)
-                    outcome = check_outcome(benchmark, parameters, context, results, outcome)
+                    outcome = check_outcome(benchmark, context, results, outcome)
                     return _storable(outcome, metrics)
                 return one_line(benchmark.version_of(*arguments))
         except VtaxError as error:

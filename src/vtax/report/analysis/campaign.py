@@ -71,10 +71,6 @@ class CampaignRecord:
         """Hosts with fewer sessions than planned."""
         return tuple(host for host in self.hosts if host.is_missing)
 
-    def host_of(self, session: int) -> HostRecord | None:
-        """Return the host of a session of the merged run; None where it is not said."""
-        return next((host for host in self.hosts if session in host.sessions), None)
-
 
 def campaign_of(provenance: Mapping[str, Any]) -> CampaignRecord | None:
     """Return the campaign of a run; None of one that is of none. provenance: as stored, untrusted."""
