@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 GOOD = """
-from pydantic import BaseModel
 from vtax.platforms.base import Driver, register_platform
-class Options(BaseModel):
+from vtax.platforms.options import DriverOptions
+class Options(DriverOptions):
     pass
 @register_platform
 class Made(Driver):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
@@ -25,6 +24,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
+from vtax.platforms.options import DriverOptions
 from vtax.runner.begin import begin
 from vtax.runner.events import EndedTrial, Observer
 from vtax.runner.plan import Plan, make_plan
@@ -57,7 +57,7 @@ class ProcessGuest(RunningGuest):
         self.process.communicate()
 
 
-class ScriptedOptions(BaseModel):
+class ScriptedOptions(DriverOptions):
     fails_to_start: bool = False
     available: bool = True
     mark: str = ""

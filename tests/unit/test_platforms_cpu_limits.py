@@ -102,15 +102,31 @@ def test_a_hypervisor_that_no_cgroup_holds_has_none(name):
         registry.make("mine", name, {"cpu_limit": "quota"})
 
 
-@pytest.mark.parametrize("limit", ["cpuset", "quota", "weight", "none"])
-def test_a_guest_that_may_use_idle_cpus_is_not_taken_for_one_whose_limit_is_not_in_force(limit):
-    bounded = registry.make("mine", "podman", {"cpu_limit": limit}).options.bounded
-    used = CommandResult(("sysbench",), 0, "", "", outside_s=1.0, inside_s=1.0, user_s=1.9)
-    context = Context(1, 64 << 20, bounded=bounded)
-    if limit in ("weight", "none"):
+LARGE_BURST = {"cpu_limit": "quota", "cpu_period": "500ms", "cpu_burst": "500ms"}
+
+
+@pytest.mark.parametrize(
+    ("options", "used_s", "is_possible"),
+    [
+        ({"cpu_limit": "cpuset"}, 1.14, True),
+        ({"cpu_limit": "cpuset"}, 1.2, False),
+        ({"cpu_limit": "quota"}, 1.24, True),
+        ({"cpu_limit": "quota"}, 1.3, False),
+        ({"cpu_limit": "quota", "cpu_burst": "100ms"}, 1.34, True),
+        ({"cpu_limit": "quota", "cpu_burst": "100ms"}, 1.4, False),
+        (LARGE_BURST, 2.1, True),
+        ({"cpu_limit": "weight"}, 1.9, True),
+        ({"cpu_limit": "none"}, 1.9, True),
+    ],
+)
+def test_a_limit_allows_what_is_left_of_a_period_and_a_burst(options, used_s, is_possible):
+    room_s = registry.make("mine", "podman", options).options.cpu_room_s(1)
+    used = CommandResult(("sysbench",), 0, "", "", outside_s=1.0, inside_s=1.0, user_s=used_s)
+    context = Context(1, 64 << 20, cpu_room_s=room_s)
+    if is_possible:
         check_cpu("sysbench", used, context)
         return
-    with pytest.raises(BenchmarkError, match=r"sysbench used 1\.90 s of CPU time"):
+    with pytest.raises(BenchmarkError, match=rf"sysbench used {used_s:.2f} s of CPU time"):
         check_cpu("sysbench", used, context)
 
 

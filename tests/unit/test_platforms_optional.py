@@ -18,12 +18,11 @@ from vtax.runner.plan import make_plan
 from vtax.study.load import LoadedStudy, validate
 
 FILE = """
-from pydantic import BaseModel
-
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest, register_platform
+from vtax.platforms.options import DriverOptions
 
 
-class NarrowOptions(BaseModel):
+class NarrowOptions(DriverOptions):
     pass
 
 

@@ -50,6 +50,10 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
             good("d", "{'d': {}}").replace("    def start", "    def begin"),
             "Can't instantiate abstract class Made with abstract method start",
         ),
+        (
+            good("d", "{}").replace("Options(DriverOptions)", "Options"),
+            "a driver has Options = <class",
+        ),
         (good("d", "None"), "a driver has variants = None, which is not of the type"),
         (
             good("d", "{}").replace("summary =", "tunings = 'pinned'; summary ="),

@@ -35,9 +35,9 @@ from vtax.store.records import PluginRecord
 from vtax.study.load import load
 
 DRIVER = """
-from pydantic import BaseModel
 from vtax.platforms.base import Driver, register_platform
-class Options(BaseModel):
+from vtax.platforms.options import DriverOptions
+class Options(DriverOptions):
     pass
 @register_platform
 class Theirs(Driver):

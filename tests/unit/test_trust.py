@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 import pytest
 from click.testing import CliRunner
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from vtax.cli.main import group
 from vtax.cli.trust import consented
@@ -24,6 +24,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, HostProgram, Platform, Probe, RunsAsRoot
+from vtax.platforms.options import DriverOptions
 from vtax.platforms.ssh import driver as ssh
 from vtax.runner.plan import host_programs, make_plan
 from vtax.study.keys import marked
@@ -46,7 +47,7 @@ PROGRAM = HostProgram("mine", "gvisor", "runsc", "/opt/runsc", "a program")
 NOWHERE = Image("key", Path("/nowhere"))
 
 
-class OddOptions(BaseModel):
+class OddOptions(DriverOptions):
     program: Annotated[str, RunsAsRoot("a program")] | None = Field(None, description="what runs")
     way: Literal["a", "b"] = "a"
 

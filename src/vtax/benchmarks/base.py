@@ -255,7 +255,8 @@ class Context:
     congestion: the TCP congestion control that is requested at every end; empty when none was.
     flow: number of this trial among those that run at once. It keeps their ports apart.
     peer_scratch, peer_vcpus: the same as scratch and vcpus, of the peer.
-    bounded: whether the guest can use no more CPU time than its vcpus have.
+    cpu_room_s: CPU time in seconds that the guest may use beyond what its vcpus have in the time of a trial: 0 on CPUs
+        of its own, infinite where nothing limits it.
     """
 
     vcpus: int
@@ -269,7 +270,7 @@ class Context:
     flow: int = 0
     peer_scratch: str = "/scratch"
     peer_vcpus: int = 1
-    bounded: bool = True
+    cpu_room_s: float = 0.0
 
     def scratch_of(self, *, peer: bool) -> str:
         """Return the writable directory of the guest, or of its peer."""

@@ -74,11 +74,11 @@ def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValue
     """Return the bounds of a metric, by its unit. trial_s: how long the tool ran, 0 unknown."""
     is_open = metric.better == "higher" and not metric.may_be_zero
     is_of_cpus = metric.most == "cpus"
-    cpus = max(context.vcpus, context.peer_vcpus) if is_of_cpus else 1
-    if metric.most == "unknown" or (is_of_cpus and not context.bounded):
+    cpus = _cpus(context, trial_s) if is_of_cpus else 1.0
+    if metric.most == "unknown":
         return PossibleValues(0.0, math.inf, is_open)
     if metric.unit == "%" and is_of_cpus:
-        return PossibleValues(0.0, 100.0 * cpus * _CPU_ROOM, is_open, f"all of {cpus} CPUs")
+        return PossibleValues(0.0, 100.0 * cpus * _CPU_ROOM, is_open, f"all of {cpus:.3g} CPUs")
     if metric.unit == "%":
         return PossibleValues(0.0, 100.0, is_open)
     if metric.unit in SECONDS:
@@ -87,6 +87,14 @@ def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValue
         return PossibleValues(0.0, high, is_open, f"the {trial_s:.6g} s that the tool ran")
     rate = _LARGEST_RATE if metric.unit.endswith("/s") else math.inf
     return PossibleValues(0.0, LARGEST.get(metric.unit, rate), is_open)
+
+
+def _cpus(context: Context, trial_s: float) -> float:
+    """Return how many CPUs the guest or its peer can have kept busy for the whole of a trial."""
+    cpus = float(max(context.vcpus, context.peer_vcpus))
+    if context.cpu_room_s:
+        cpus += context.cpu_room_s / trial_s if trial_s else math.inf
+    return cpus
 
 
 def check_outcome(

@@ -46,11 +46,11 @@ def successful_result(
 def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
     """Raise BenchmarkError when a program used more CPU time than the CPUs of its guest have in its time.
 
-    Where the guest may use more than its CPUs (Context.bounded), nothing is checked. tool: its name in the error.
+    tool: its name in the error.
     """
     used_s = result.user_s + result.system_s
     available_s = context.vcpus * result.outside_s
-    if context.bounded and used_s > available_s * _CPU_ROOM + _CPU_ROOM_S:
+    if used_s > available_s * _CPU_ROOM + _CPU_ROOM_S + context.cpu_room_s:
         raise BenchmarkError(
             f"{tool} used {used_s:.2f} s of CPU time; {context.vcpus} CPUs have {available_s:.2f} s",
             hint="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",

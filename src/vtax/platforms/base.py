@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel
-
 from vtax.counters.layer import Part
 from vtax.described import Means
 from vtax.errors import VtaxError
@@ -296,7 +294,7 @@ class Driver(ABC):
 
     name: str
     summary: str
-    Options: type[BaseModel] = DriverOptions
+    Options: type[DriverOptions] = DriverOptions
     variants: Mapping[str, Mapping[str, Any]]
     argument: str = ""
     joins_topologies: bool = True
@@ -421,7 +419,7 @@ class Platform:
 
     name: str
     driver: Driver
-    options: BaseModel
+    options: DriverOptions
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def probe(self, image: Image | None) -> Probe:

@@ -4,6 +4,7 @@ all of the host's with a limit of CPU time.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -31,6 +32,10 @@ class DriverOptions(BaseModel):
         """
         return None
 
+    def cpu_room_s(self, vcpus: int) -> float:
+        """Return how much CPU time, in seconds, a guest may use beyond what its vCPUs have in any time."""
+        return 0.0
+
 
 class Scratched(DriverOptions):
     """Options of drivers that can choose where /scratch of a guest lies."""
@@ -48,7 +53,6 @@ class Scratched(DriverOptions):
         return ("scratch", guest_place, baseline_place) if is_place else None
 
 
-BOUNDED = ("cpuset", "quota")
 _PERIOD_S = CpuTime().period_us / 1e6
 
 
@@ -81,13 +85,16 @@ class CpuLimited(DriverOptions):
             raise ValueError("cpu_burst is at most cpu_period")
         return self
 
-    @property
-    def bounded(self) -> bool:
-        """Whether a guest can use no more CPU time than its vCPUs have, none of which others leave idle."""
-        return self.cpu_limit in BOUNDED
-
     def time(self, vcpus: int) -> CpuTime | None:
         """Return the limit of a guest of so many vCPUs; None for CPUs of its own."""
         quota = CpuTime(vcpus, round(self.cpu_period * 1e6), round(self.cpu_burst * 1e6))
         limits = {"quota": quota, "weight": CpuTime(weight=vcpus), "none": CpuTime()}
         return limits.get(self.cpu_limit)
+
+    def cpu_room_s(self, vcpus: int) -> float:
+        time = self.time(vcpus)
+        if time is None:
+            return 0.0
+        if time.count is None:
+            return math.inf
+        return (time.count * time.period_us + time.burst_us) / 1e6  # of a period cut by the trial

@@ -512,9 +512,11 @@ class OpenGuest:
         """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""
         resources = self._plan.resources
         running = self._endpoints["guest"].running
-        bounded = getattr(self.platform.options, "bounded", True)
         alone = Context(
-            resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded
+            resources.vcpus,
+            resources.memory_bytes,
+            scratch=running.scratch,
+            cpu_room_s=self.platform.options.cpu_room_s(resources.vcpus),
         )
         lanes = []
         if self._links is None or cell.point.link is None:

@@ -29,7 +29,7 @@ from vtax.described import Means
 from vtax.guest.audit import Fact, started_alike, text_of
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.drivers import choice_behind, drivers_of
+from vtax.report.analysis.drivers import drivers_of
 from vtax.report.analysis.values import Analysis, Section
 
 _ALWAYS = (
@@ -147,7 +147,8 @@ def also_differs(
                 for difference in _differences(
                     facts.get(platform, {}), baseline, fields, fields_of_layer
                 ):
-                    if platform in rungs and choice_behind(drivers.get(platform), *difference):
+                    driver = drivers.get(platform) if platform in rungs else None
+                    if driver and driver.Options.choice_behind(*difference):
                         continue
                     platforms, labels = platforms_and_labels.setdefault(difference, ({}, {}))
                     platforms[platform] = labels[label] = None

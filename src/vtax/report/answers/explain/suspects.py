@@ -14,7 +14,7 @@ from typing import Annotated
 from vtax.benchmarks.base import Resource
 from vtax.described import Means
 from vtax.report.analysis.also_differs import FACTS, AlsoDiffers, also_differs
-from vtax.report.analysis.drivers import choice_behind, drivers_of
+from vtax.report.analysis.drivers import drivers_of
 from vtax.report.analysis.values import Analysis
 from vtax.report.answers.explain.compute import explainable
 
@@ -104,7 +104,9 @@ def _commands(
     for platform, driver in drivers_of(analysis).items():
         if platform not in platforms:
             continue
-        choice = choice_behind(driver, difference.fact, difference.value, difference.baseline_value)
+        choice = driver.Options.choice_behind(
+            difference.fact, difference.value, difference.baseline_value
+        )
         if choice:
             name, level, other_level = choice
             sides = f"{platform}:{name}={level},{platform}:{name}={other_level}"
