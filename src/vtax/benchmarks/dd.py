@@ -1,4 +1,4 @@
-"""dd: sequential throughput of the guest's own root file system, writing a new file or reading one.
+"""dd: sequential throughput of the file system of /scratch, writing a new file or reading one.
 
 What a figure includes is chosen by `cache`:
 - `flushed`: writing ends with fsync, which is timed; reading finds a file that the guest's kernel was just
@@ -9,7 +9,7 @@ What a figure includes is chosen by `cache`:
   as a virtual disk, and of no other file. Directories and other metadata stay cached. What stays of the data is a
   warning.
 
-It does not measure random access, several requests at once, nor file systems other than the root's. Its trap is what
+It does not measure random access, several requests at once, nor other file systems of the guest. Its trap is what
 serves the request: a cache of the guest, or one of the host below it, which only `cold` empties. Below the host may
 be another one yet: that of a disk, or of a machine that this host is a guest of.
 

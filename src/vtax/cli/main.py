@@ -82,8 +82,8 @@ EXIT_STATUSES = (
     "Exit status: 0 success; 1 failure; 2 the request is refused (bad input, no root, no such "
     "run); 75 another command uses the host, so try again later; 70 a bug in vtax; 130 stopped by "
     "Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. vtax shell returns the status of its shell. A gate "
-    "(vtax run --check, vtax compare --fail-if) exits with 1 if something is slower, and with 3 "
-    "if noise hides what --detect asks for, or if something is undecided with --strict."
+    "(vtax run --check, vtax compare --fail-if) exits with 1 if something is slower or costs more, "
+    "and with 3 if noise hides what --detect asks for, or if something is undecided with --strict."
 )
 BUG = os.EX_SOFTWARE
 _STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]
