@@ -39,7 +39,9 @@ transactions than a wire of the link's rate carries, messages that the link does
 No claim and no verdict rests on a cell with such a trial."""
 
 LEVELS = Means("factor -> level")
-MARKS = Means("what must be said with every figure: `emulated`, `nested`, `remote`")
+MARKS = Means(
+    "what must be said with every figure: `emulated`, `emulated host`, `nested`, `remote`, `not confined`"
+)
 STATUS = Means("`running`, `finished`, `paused`, `interrupted` or `failed`")
 STARTED = Means("start of the run", name="started", is_time=True)
 ENDED = Means("its end; null while it runs", name="ended", is_time=True)
