@@ -39,7 +39,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "the lower rate",
     "load-lower": "messages_per_second: requested {requested}, sent {found}; latencies are those of the lower load",
     "two-cpus": "the guest did not bind both sides to one CPU: they may have run on two, without switches",
-    "threads-share-cpus": "{threads} threads on {cpus} CPUs: threads share CPU time",
+    "threads-share-cpus": "more threads ({threads}) than CPUs ({cpus}): they share CPU time",
     "huge-pages-unknown": "the guest's kernel does not say whether the working set is in huge pages",
     "huge-pages-missing": "huge pages were requested: {part} of the working set of {size} is in them",
     "few-transactions": "a rate of {found} transactions: fewer than {minimum} say little; count asks for more",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vtax.report.document.text import Inline, term
 
-MARKS = ("emulated", "emulated host", "nested", "remote")
+MARKS = ("emulated", "emulated host", "nested", "remote", "not confined")
 NOT_COUNTED = (
     "energy",
     "VM exits",
