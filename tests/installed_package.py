@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vtax.benchmarks.registry import benchmarks
+from vtax.benchmarks.registry import benchmarks, has_foreign
 from vtax.host.plugins import KINDS
 from vtax.network.registry import topologies
 from vtax.platforms.registry import drivers
@@ -33,12 +33,12 @@ def write_package(
 @contextmanager
 def fresh_registries() -> Iterator[None]:
     """What is installed is looked for again, before and after."""
-    for registry in (benchmarks, topologies, drivers):
+    for registry in (benchmarks, has_foreign, topologies, drivers):
         registry.cache_clear()
     try:
         yield
     finally:
-        for registry in (benchmarks, topologies, drivers):
+        for registry in (benchmarks, has_foreign, topologies, drivers):
             registry.cache_clear()
 
 

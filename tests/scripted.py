@@ -173,6 +173,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
         "benchmarks",
         lambda: made.benchmarks,
     )
+    monkeypatch.setattr(benchmark_registry, "has_foreign", lambda: True)
     return made
 
 

@@ -58,6 +58,7 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
     image, private_home, monkeypatch
 ):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"networked": Networked()})
+    monkeypatch.setattr(benchmarks, "has_foreign", lambda: True)
     table = {
         "name": "networked",
         "topology": "point-to-point",
@@ -92,6 +93,7 @@ def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
     image, private_home, monkeypatch
 ):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
+    monkeypatch.setattr(benchmarks, "has_foreign", lambda: True)
     tools = [f"/usr/bin/python3 -c 'print({figure})'" for figure in (2, 3, 4)]
     table = {"name": "script", "factors": {"code": [DELETE, *tools]}}
     design = {"blocks": 1, "order": "sequential"}
@@ -118,6 +120,7 @@ def test_what_a_guest_makes_of_its_files_is_removed_with_it(
     if platform == "podman" and find_program("podman") is None:
         pytest.skip("podman is not installed")
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
+    monkeypatch.setattr(benchmarks, "has_foreign", lambda: True)
     codes = [NEST.format(place="/scratch"), NEST.format(place="/var/lib"), "echo 2"]
     if platform == "native":  # whose root may do that
         codes.insert(0, KEEP)

@@ -56,6 +56,13 @@ def wire(lab, settings):
     raise NotImplementedError
 register_topology(Topology("theirs", "somebody else's", wire))
 """
+BENCHMARK = """
+from scripted import ScriptBenchmark
+from vtax.benchmarks.base import register_benchmark
+@register_benchmark
+class Theirs(ScriptBenchmark):
+    name = "theirs"
+"""
 STUDY = """
 name = "plugged"
 platforms = ["native", "theirs"]
@@ -116,6 +123,31 @@ def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
         }
     finally:
         sys.modules.pop("vtax.network.topologies.own", None)
+
+
+def test_a_benchmark_has_the_name_of_its_module():
+    """So it is found by that name, and others are not imported."""
+    for name, benchmark in benchmark_registry.benchmarks().items():
+        assert plugins.shipped_plugin("benchmark", name) is benchmark
+
+
+def test_a_benchmark_that_nobody_ships_imports_none():
+    program = (
+        "import sys\n"
+        "from vtax.benchmarks.registry import find_benchmark\n"
+        "assert find_benchmark('a-program-of-a-study') is None\n"
+        "print('vtax.benchmarks.iperf3' in sys.modules)\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert printed.stdout == b"False\n"
+
+
+def test_a_benchmark_of_another_package_is_found_by_its_name(install):
+    assert not benchmark_registry.has_foreign()
+    assert benchmark_registry.find_benchmark("theirs") is None
+    install("third", BENCHMARK, "benchmark")
+    benchmark_registry.has_foreign.cache_clear()
+    assert benchmark_registry.find_benchmark("theirs").name == "theirs"
 
 
 def put_aside(directory: Path) -> ModuleType:

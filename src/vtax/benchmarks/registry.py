@@ -10,7 +10,7 @@ from typing import cast
 
 from vtax.benchmarks.base import Benchmark, Resource
 from vtax.errors import BadInput
-from vtax.host.plugins import Origin, discover, origins, shipped_plugin
+from vtax.host.plugins import Origin, discover, has_foreign_plugin, origins, shipped_plugin
 
 
 @cache
@@ -19,9 +19,20 @@ def benchmarks() -> Mapping[str, Benchmark]:
     return cast(Mapping[str, Benchmark], discover("benchmark", Benchmark))
 
 
+@cache
+def has_foreign() -> bool:
+    """Return whether there may be benchmarks that vtax does not ship."""
+    return has_foreign_plugin("benchmark")
+
+
 def find_benchmark(name: str) -> Benchmark | None:
-    """Return the benchmark of a name; None of one that is not installed. Of those that vtax ships it imports no other."""
-    benchmark: Benchmark | None = shipped_plugin("benchmark", name) or benchmarks().get(name)
+    """Return the benchmark of a name; None of one that is not installed, such as a program of a study.
+
+    Of those that vtax ships it imports no other, unless there are some that vtax does not ship.
+    """
+    benchmark: Benchmark | None = shipped_plugin("benchmark", name)
+    if benchmark is None and has_foreign():
+        return benchmarks().get(name)
     return benchmark
 
 

@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -106,6 +106,19 @@ def shipped_plugin(kind: str, name: str) -> Any | None:
                 if plugin.name == name:
                     return plugin
     return None
+
+
+def has_foreign_plugin(kind: str) -> bool:
+    """Return whether there may be a plug-in of a kind that vtax does not ship. Imports none.
+
+    kind: a key of KINDS but `view`.
+    """
+    if _FILES or entry_points(group=KINDS[kind]):
+        return True
+    files: list[Path] = []
+    for directory in importlib.import_module(KINDS[kind]).__path__:
+        files += Path(directory).rglob("*.py")
+    return not are_files_of_vtax(files)
 
 
 def shipped_names(kind: str) -> frozenset[str]:
@@ -243,21 +256,30 @@ def _is_part_of_vtax(source: EntryPoint | ModuleType) -> bool:
 
 
 def is_file_of_vtax(file: Path) -> bool:
-    """Tell whether whoever has this version of vtax has a file as well.
+    """Tell whether whoever has this version of vtax has a file as well; see `are_files_of_vtax`."""
+    return are_files_of_vtax([file])
+
+
+def are_files_of_vtax(files: Iterable[Path]) -> bool:
+    """Tell whether whoever has this version of vtax has all of these files as well.
 
     The list of files of an installed package says so. In a checkout, what Git tracks is part of vtax; a file that was
     only put there is not. Without Git, every file in the directory of vtax is taken for a part of it.
     """
     package = Path(vtax.__file__).parent
-    if not file.is_relative_to(package):
-        return False
-    name = file.relative_to(package.parent).as_posix()
+    names = []
+    for file in files:
+        if not file.is_relative_to(package):
+            return False
+        names.append(file.relative_to(package.parent).as_posix())
     installed = _installed_files()
     if f"{package.name}/__init__.py" in installed:
-        return name in installed
+        return installed.issuperset(names)
     tracked = _git_index(package.parents[1])
     is_compressed = tracked[4:8] == b"\0\0\0\4"  # version 4: names are not in it as they are
-    return not tracked or is_compressed or f"{package.parent.name}/{name}\0".encode() in tracked
+    if not tracked or is_compressed:
+        return True
+    return all(f"{package.parent.name}/{name}\0".encode() in tracked for name in names)
 
 
 def _installed_files() -> set[str]:
