@@ -12,7 +12,7 @@ from vtax.messages import Note
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.intervals import median_interval
-from vtax.stats.means import average_of, block_means, grouped, median_of, medians_of
+from vtax.stats.means import average_of, block_means, grouped, median_of, medians_of, sd_of
 from vtax.stats.steadiness import find_drift
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -128,8 +128,15 @@ def test_outliers_are_warned_of_where_there_are_values_enough_to_judge_by():
 
 
 def test_modified_z_is_iglewicz_and_hoaglins():
-    assert modified_z([1, 2, 3, 4, 100])[4] == pytest.approx(0.6745 * 97 / 1)
-    assert modified_z([1, 1, 1, 1, 5])[4] == pytest.approx(4 * 0.7979 / 0.8)
+    assert modified_z(np.array([1.0, 2, 3, 4, 100]))[4] == pytest.approx(0.6745 * 97 / 1)
+    assert modified_z(np.array([1.0, 1, 1, 1, 5]))[4] == pytest.approx(4 * 0.7979 / 0.8)
+
+
+def test_the_standard_deviation_is_numpys_to_the_last_digit():
+    rng = np.random.default_rng(1)
+    for n in (*range(2, 300), 100_000):
+        values = rng.lognormal(3, 1, n)
+        assert sd_of(values) == values.std(ddof=1)
 
 
 def test_autocorrelated_values_are_worth_fewer():

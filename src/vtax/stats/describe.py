@@ -13,7 +13,7 @@ from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
-from vtax.stats.means import Average, grouped, means_of, median_of, medians_of
+from vtax.stats.means import Average, grouped, means_of, median_of, medians_of, sd_of
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 MIN_FOR_OUTLIERS = (
@@ -94,19 +94,20 @@ def describe_blocks(
     """
     all_values = as_array(values)
     array, warnings = without_missing(all_values)
-    positions = np.flatnonzero(~np.isnan(all_values))
+    is_complete = array.size == all_values.size
+    positions = np.arange(array.size) if is_complete else np.flatnonzero(~np.isnan(all_values))
     if blocks is None:
         names, units, middles = positions, array, array
     else:
         labels = np.asarray(blocks)
         if labels.shape[:1] != all_values.shape:
             raise StatsError(f"{labels.shape[0]} blocks do not match {all_values.size} values")
-        groups = grouped(labels[positions])
+        groups = grouped(labels if is_complete else labels[positions])
         names = groups[0]
         units, middles = means_of(groups, array, average), medians_of(groups, array)
     interval = mean_interval(units, confidence)
     middle = median_interval(middles, confidence)
-    sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
+    sd = sd_of(array) if array.size > 1 else float("nan")
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
     further_warnings = _warnings(
         array, units.size, interval.estimate, outlying.size, blocks is not None
@@ -162,23 +163,19 @@ def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
     return (Note("outliers", count=outliers, total=n, what=of, limit=OUTLIER_Z),)
 
 
-def modified_z(values: Values) -> Array:
-    """Return the modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993).
+def modified_z(values: Array) -> Array:
+    """Return the modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993) of values, none of them NaN.
 
     When more than half of the values are equal the MAD is zero and the mean absolute deviation takes its place; when
-    all are equal every score is zero. NaN stays NaN.
+    all are equal every score is zero.
     """
-    array = as_array(values)
-    known_values = array[~np.isnan(array)]
-    if known_values.size == 0:
-        return np.full(array.shape, np.nan)
-    middle = median_of(known_values)
-    distance, known_distance = array - middle, np.abs(known_values - middle)
-    spread = median_of(known_distance) / NORMAL_MAD
+    distance = values - median_of(values)
+    absolute_distance = np.abs(distance)
+    spread = median_of(absolute_distance) / NORMAL_MAD
     if spread == 0.0:
-        spread = float(np.mean(known_distance)) / NORMAL_MEAN_AD
+        spread = float(np.mean(absolute_distance)) / NORMAL_MEAN_AD
     if spread == 0.0:
-        return np.where(np.isnan(array), np.nan, 0.0)
+        return np.zeros(values.size)
     with np.errstate(
         over="ignore"
     ):  # a spread next to nothing makes z infinite, which is far enough out

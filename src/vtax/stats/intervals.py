@@ -12,6 +12,7 @@ from scipy import special
 from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import Values, as_array, check_confidence, without_missing
+from vtax.stats.means import sd_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     mean, n = float(array.mean()), array.size
     if n == 1:
         return Interval(mean, -np.inf, np.inf, confidence, (*warnings, Note("one-value")))
-    half_width = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / math.sqrt(n)
+    half_width = t_quantile((1 + confidence) / 2, n - 1) * sd_of(array) / math.sqrt(n)
     return Interval(mean, mean - half_width, mean + half_width, confidence, warnings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -78,6 +79,12 @@ def median_of(values: Array) -> float:
     """Return the median of values, none of them NaN; several times faster than numpy's, which looks for NaN."""
     sorted_values, n = np.sort(values), values.size
     return float((sorted_values[(n - 1) // 2] + sorted_values[n // 2]) / 2)
+
+
+def sd_of(values: Array) -> float:
+    """Return the standard deviation of two values or more; of few several times faster than numpy's, and equal to it."""
+    distances = values - np.add.reduce(values) / values.size
+    return math.sqrt(np.add.reduce(distances * distances) / (values.size - 1))
 
 
 def grouped(labels: npt.NDArray[Any]) -> Groups:

@@ -33,6 +33,7 @@ from vtax.stats.checks import (
 )
 from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
 from vtax.stats.intervals import Interval, t_quantile, t_tail
+from vtax.stats.means import sd_of
 
 Indices = npt.NDArray[np.int64]
 
@@ -337,9 +338,7 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
     """
     if not (ratio.n_blocks > 1 and se > 0):
         return ratio
-    t = t_quantile((1 + level) / 2, df)
-    below = max(t, unskewed_t(t, skewness, ratio.n_blocks))
-    above = max(t, -unskewed_t(-t, skewness, ratio.n_blocks))
+    below, above = quantiles(level, df, skewness, ratio.n_blocks)
     widened_ratio = replace(
         ratio,
         low=exp(ratio.mean_log - below * se),
@@ -352,6 +351,12 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
         widened_ratio,
         p_value=min(1.0, 2 * min(1.0, p_above(widened_ratio, 0.0), p_below(widened_ratio, 0.0))),
     )
+
+
+def quantiles(level: float, df: float, skewness: float, n: int) -> tuple[float, float]:
+    """Return how many standard errors an interval of n values reaches below their mean, and above it; see `widened`."""
+    t = t_quantile((1 + level) / 2, df)
+    return max(t, unskewed_t(t, skewness, n)), max(t, -unskewed_t(-t, skewness, n))
 
 
 def p_above(ratio: Ratio, point: float) -> float:
@@ -396,7 +401,7 @@ def standard_error(logs: Array) -> float:
     """Return the standard error of the mean of log-ratios; exactly 0 when they differ by no more than rounding does."""
     if float(np.ptp(logs)) <= 1e-13 * max(1.0, float(np.abs(logs).max())):
         return 0.0
-    return float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    return sd_of(logs) / math.sqrt(logs.size)
 
 
 def tail(distance: float, se: float, df: float) -> float:

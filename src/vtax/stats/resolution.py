@@ -21,6 +21,8 @@ _COARSEST = 0.99
 _PRINTED = 1.5  # times the step that a tool prints, up to which a timer's is no other
 MIN_FOR_TIMER = 5  # trials of a cell that show a timer
 _OFF_TICK = 0.03  # of a step, that a time may be off its tick
+_REFUTED_OFF_TICK = 0.0301  # the same with room for rounding
+_FIRST_TIMES = 8  # that refute most steps
 _OFF_TICK_OF_TWO = 0.01  # the same where there are two ticks alone
 _LONGEST_STEP = (
     1 + _OFF_TICK
@@ -88,7 +90,7 @@ def timer_step(times: Array, least: float) -> float | None:
     times = times[:_MOST_TIMES]
     if times.size < MIN_FOR_TIMER or not (np.isfinite(times).all() and (times > 0).all()):
         return None
-    ticks = np.arange(2.0, min(int(1 / least), _MOST_TICKS) + 1)  # of the longest time
+    ticks = _possible_ticks(times, min(int(1 / least), _MOST_TICKS))
     steps, counts, off = _fitted(times, ticks)
     for place in np.flatnonzero((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)):
         distinct = np.unique(counts[place]).size
@@ -96,6 +98,20 @@ def timer_step(times: Array, least: float) -> float | None:
         if distinct > 2 or (distinct == 2 and is_near):
             return float(steps[place])
     return None
+
+
+def _possible_ticks(times: Array, most: int) -> Array:
+    """Return the ticks of the longest time, from 2 to `most`, with which the first times can be multiples of one step.
+
+    Few times refute nearly all numbers of ticks, so that the others need not be looked at for those.
+    """
+    ticks = np.arange(2.0, most + 1)
+    first_times = times[:_FIRST_TIMES, None]
+    counts = np.rint(first_times * ticks / times.max())
+    least_steps = (first_times / (counts + _REFUTED_OFF_TICK)).max(axis=0)
+    with np.errstate(divide="ignore"):
+        most_steps = (first_times / np.maximum(counts - _REFUTED_OFF_TICK, 0)).min(axis=0)
+    return ticks[least_steps <= most_steps]
 
 
 def _fitted(times: Array, ticks: Array) -> tuple[Array, Array, Array]:
@@ -179,6 +195,6 @@ def resolutions_of(
 def _printed(figures: Figures) -> Resolution:
     """Return the resolution of what a tool prints: a last digit that is zero may be left out in some trials."""
     is_known = figures.values != 0
-    if not is_known.any():
+    if not is_known.any() or not figures.steps.any():
         return EXACT
     return Resolution(float(np.median(figures.steps[is_known] / np.abs(figures.values[is_known]))))
