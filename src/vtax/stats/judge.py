@@ -25,10 +25,10 @@ from vtax.stats.ranges import (
     range_verdict,
 )
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
-from vtax.stats.resolution import coarsened
+from vtax.stats.resolution import band, coarsened
 from vtax.stats.rules import Rule
 from vtax.stats.sequential import sequential_verdicts
-from vtax.stats.sessions import ratio_over_sessions
+from vtax.stats.sessions import bounds_at, ratio_over_sessions
 from vtax.stats.verdict import Kind, Verdict, judge_family, single_look, with_outlook
 from vtax.stats.withholding import (
     for_clock,
@@ -62,9 +62,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     """
     rules = {name: rule.of(contrast.logs) for name, contrast in contrasts.items()}
     ratios, errors = _ratios(rules, contrasts)
-    ratios = _with_family_bounds(ratios, rules, contrasts)
+    bounds = _family_bounds(ratios, rules, contrasts)
     for name, ratio in ratios.items():
-        ratios[name] = replace(ratio, confidence=rule.confidence)
+        low, high = bounds[name]
+        ratios[name] = replace(ratio, confidence=rule.confidence, family_low=low, family_high=high)
     early = _decided_early(rule, ratios, contrasts)
     verdicts = _family_verdicts(rule, rules, ratios, contrasts, early)
     for name, ratio in ratios.items():
@@ -101,26 +102,26 @@ def _ratios(
     return ratios, errors
 
 
-def _with_family_bounds(
+def _family_bounds(
     ratios: Mapping[str, Ratio], rules: Mapping[str, Rule], contrasts: Mapping[str, Contrast]
-) -> dict[str, Ratio]:
-    """Return the ratios with the bounds that hold for all of them at once, by Bonferroni.
+) -> dict[str, tuple[float, float]]:
+    """Return the bounds of every ratio that hold for all of them at once, by Bonferroni.
 
     So few blocks that no interval is as certain have no bounds.
     """
     in_family = {}
-    for name in ratios:
-        confidence = 1 - rules[name].alpha / len(ratios)
-        in_family[name] = replace(rules[name], confidence=confidence)
-    members = {name: contrasts[name] for name in ratios}
-    wider, _ = _ratios(in_family, members)
-    result = {}
+    for rule in dict.fromkeys(rules[name] for name in ratios):
+        in_family[rule] = replace(rule, confidence=1 - rule.alpha / len(ratios))
+    bounds = {}
     for name, ratio in ratios.items():
-        low, high = 0.0, math.inf
-        if name in wider:
-            low, high = wider[name].low, wider[name].high
-        result[name] = replace(ratio, family_low=low, family_high=high)
-    return result
+        try:
+            low, high = bounds_at(ratio, in_family[rules[name]].interval_confidence)
+        except StatsError:
+            bounds[name] = 0.0, math.inf
+            continue
+        least, most = band(ratio, contrasts[name].resolution)
+        bounds[name] = min(least, low), max(most, high)
+    return bounds
 
 
 def say_at_most(

@@ -20,7 +20,7 @@ interval is the widest of all levels', each as if those above did not differ, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy.typing as npt
 from vtax.messages import Note
 from vtax.stats.checks import Array, Values, as_array, check_confidence
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
+from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, quantiles, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
 """Number of the session of each block, or (shape: blocks, 2) those of its host and of its session; no two hosts have a
@@ -168,12 +168,31 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence =
     return _ratio_of(replace(base, warnings=tuple(warnings)), nested, level)
 
 
+def bounds_at(ratio: Ratio, level_of: Callable[[int], float]) -> tuple[float, float]:
+    """Return the bounds of a ratio at another level, with all that its interval allows for.
+
+    level_of: the level of an interval over so many units.
+
+    Raises StatsError where an interval over its blocks has no level.
+    """
+    level = level_of(ratio.n_blocks)
+    check_confidence(level)
+    if ratio.n_blocks == 1:
+        return 0.0, math.inf
+    if ratio.nesting:
+        below = above = half_widths(ratio.nesting, level_of)[0]
+    else:
+        below, above = quantiles(level, ratio.df, ratio.skewness, ratio.n_blocks)
+        below, above = below * ratio.se_log, above * ratio.se_log
+    return exp(ratio.mean_log - below), exp(ratio.mean_log + above)
+
+
 def half_width_over_sessions(
     means: Array, sessions: Labels, confidence: float = 0.95
 ) -> float | None:
     """Return half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
     nested = nested_mean(means, sessions)
-    return None if nested.sessions == 1 else _halves(nested.levels, _level_of(confidence))[0]
+    return None if nested.sessions == 1 else half_widths(nested.levels, _level_of(confidence))[0]
 
 
 def unpaired_over_sessions(
@@ -242,7 +261,9 @@ def _level_of(confidence: Confidence) -> Callable[[int], float]:
     return lambda _: confidence
 
 
-def _halves(levels: tuple[Scatter, ...], level_of: Callable[[int], float]) -> list[float]:
+def half_widths(
+    levels: Sequence[Scatter | Nesting], level_of: Callable[[int], float]
+) -> list[float]:
     """Return half the width of the interval at each level: the widest of its own and of those below."""
     halves: list[float] = []
     for level in reversed(levels):
@@ -258,7 +279,7 @@ def _ratio_of(base: Ratio, nested: Nested, level_of: Callable[[int], float]) -> 
     nested: the mean.
     level_of: the level of an interval over so many units.
     """
-    halves, top, mean = _halves(nested.levels, level_of), nested.levels[0], nested.mean
+    halves, top, mean = half_widths(nested.levels, level_of), nested.levels[0], nested.mean
     t = t_quantile((1 + level_of(top.count)) / 2, top.df)
     reach = max(halves[0], t * math.sqrt(nested.next_variance + top.se**2))
     total = sum(level.sd**2 for level in nested.levels)
