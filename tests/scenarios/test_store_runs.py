@@ -112,6 +112,24 @@ def test_last_is_the_run_that_began_last(store):
     assert store.open_run("last").name == "tour-1"
 
 
+def test_several_runs_are_opened_as_each_alone_in_the_order_of_their_names(store, monkeypatch):
+    monkeypatch.setattr("vtax.store.store._RUNS_AT_ONCE", 2)
+    for number, seed in enumerate((5, 6, 7), start=1):
+        begin(store, f"tour-{number}", seed=seed, started_at=100.0 * number)
+    names = ["tour-2", "last", "tour-1"]
+    runs = store.open_runs(names)
+    assert [run.seed for run in runs] == [6, 7, 5]
+    for run, name in zip(runs, names, strict=True):
+        alone = store.open_run(name)
+        assert (run.cells, run.platforms, run.sessions) == (
+            alone.cells,
+            alone.platforms,
+            alone.sessions,
+        )
+    with pytest.raises(BadInput, match="there is no run 'tour-4'"):
+        store.open_runs(["tour-1", "tour-2", "tour-4"])
+
+
 def test_the_newest_runs_are_those_of_a_machine_that_can_be_read(store):
     for number in range(1, 13):
         host = {"machine_id": "here" if number % 2 else "there"}

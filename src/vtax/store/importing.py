@@ -122,7 +122,7 @@ def _read(engine: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
         with writing(engine) as connection:
             create(connection)
             run_id = add_rows(connection, watch("read", _values(bundle)), _check_columns)
-        run = RunHandle(engine, run_id)
+        (run,) = RunHandle.opened(engine, [run_id])
         check_contents(run)
         _check(engine, run, bundle.path)
     except ValueError as error:

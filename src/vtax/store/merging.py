@@ -24,7 +24,7 @@ from vtax.store.hosts import cloned, digests, half_known, shared_machines
 from vtax.store.parts import add_parts
 from vtax.store.provenance import MERGED, merged_runs, part_identities
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
-from vtax.store.run import RunHandle, add_session
+from vtax.store.run import RunHandle, add_sessions
 from vtax.store.store import Store, add_design, next_name
 from vtax.study.programs import with_names_of_files
 
@@ -52,7 +52,7 @@ def merge(store: Store, names: Iterable[str], again: RunHandle | None = None) ->
     those that are not finished, share a session, or are of hosts that are not independent, and where the study's rule
     has no sessions; StoreError.
     """
-    opened = map(store.open_run, dict.fromkeys(names))
+    opened = store.open_runs([*dict.fromkeys(names)])
     runs = sorted(opened, key=lambda run: (run.started_at, run.name))
     if len({run.id for run in runs}) < 2:
         raise BadInput(
@@ -111,14 +111,13 @@ def _forget_parts(connection: Connection, merged: int) -> None:
 
 def _add_parts(connection: Connection, merged: int, runs: Sequence[RunHandle]) -> None:
     """Make runs the parts of a merged one, with all that they measured in its design."""
-    number = 0
+    sessions = [session for run in runs for session in run.sessions]
+    numbered = enumerate(sessions, start=1)
+    add_sessions(connection, merged, (replace(one, number=number) for number, one in numbered))
     platforms: dict[str, list[PlatformRecord]] = {}
     cells: dict[str, CellRecord] = {}
     metrics: dict[tuple[str, str], MetricRecord] = {}
     for run in runs:
-        for session in run.sessions:
-            number += 1
-            add_session(connection, merged, replace(session, number=number))
         for platform in run.platforms:
             platforms.setdefault(platform.name, []).append(platform)
         for cell in run.cells:
@@ -318,7 +317,8 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
         if value != other_value:
             yield f"{field} {_short(value)} and {_short(other_value)}"
     names = (a.name, b.name)
-    yield from _unlike("", _settings(a.declared), _settings(b.declared), names)
+    if a.declared != b.declared:
+        yield from _unlike("", _settings(a.declared), _settings(b.declared), names)
     yield from _unlike("platforms", _platforms(a), _platforms(b), names)
 
 

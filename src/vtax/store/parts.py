@@ -7,7 +7,7 @@ are its own; those of its parts stand for them by their keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +29,7 @@ from vtax.store import schema
 
 KEYS = {"platform": ("name",), "cell": ("key",), "metric": ("benchmark", "name")}
 NUMBERS = ("session", "block", "number", "position")
+_RUNS_AT_ONCE = 500  # whose parts are read together
 _part, _trial = schema.part, schema.trial
 
 
@@ -61,8 +62,16 @@ def add_itself(connection: Connection, run_id: int, place: int = 0) -> None:
 
 def parts_of(connection: Connection, run_id: int) -> list[Any]:
     """Return the parts of a run, as rows in their order."""
-    query = select(_part).where(_part.c.run_id == run_id).order_by(_part.c.place)
-    return list(connection.execute(query))
+    return _parts_of_runs(connection, [run_id])[run_id]
+
+
+def _parts_of_runs(connection: Connection, run_ids: Sequence[int]) -> dict[int, list[Any]]:
+    """Return by run its parts, as rows in their order."""
+    parts: dict[int, list[Any]] = {run_id: [] for run_id in run_ids}
+    query = select(_part).where(_part.c.run_id.in_(run_ids)).order_by(_part.c.place)
+    for part in connection.execute(query):
+        parts[part.run_id].append(part)
+    return parts
 
 
 def indices(connection: Connection, table: Table, run_id: int) -> dict[int, int]:
@@ -100,31 +109,62 @@ def refuse_member(
         )
 
 
-def add_parts(connection: Connection, run_id: int, runs: list[tuple[int, int]]) -> None:
+def add_parts(connection: Connection, run_id: int, runs: Sequence[tuple[int, int]]) -> None:
     """Make runs the parts of a merged one, in this order. runs: the id and the number of sessions of each."""
-    total, block = dict.fromkeys(NUMBERS, 0), _trial.c.block
+    total = dict.fromkeys(NUMBERS, 0)
     rows: list[dict[str, int]] = []
-    for member_id, sessions in runs:
-        parts = parts_of(connection, member_id)
-        for part in parts[:-1] or parts:  # of a merged one without itself
-            totals = {name: count + getattr(part, name) for name, count in total.items()}
-            place = {"run_id": run_id, "place": len(rows), "member_id": part.member_id}
-            rows.append({**place, **totals})
-        blocks, numbers, positions = connection.execute(
-            select(
-                func.max(numbered(block)),
-                func.max(case((block < 0, numbered(_trial.c.number)))),
-                func.max(numbered(_trial.c.position)),
-            ).where(of_run(_trial, member_id))
-        ).one()
-        total["session"] += sessions
-        for name, limit in (("block", blocks), ("number", numbers), ("position", positions)):
-            total[name] += 0 if limit is None else max(limit + 1, 0)
-        if len(parts) > 1:  # warnings of a merged one
-            warning = schema.warning
-            columns = [literal(run_id), warning.c.code, warning.c.data]
-            own_rows = select(*columns).where(warning.c.run_id == member_id)
-            names = ["run_id", "code", "data"]
-            connection.execute(insert(warning).from_select(names, own_rows))
+    for first in range(0, len(runs), _RUNS_AT_ONCE):
+        sessions_by_run = dict(runs[first : first + _RUNS_AT_ONCE])
+        parts_by_run = _parts_of_runs(connection, [*sessions_by_run])
+        added_by_run = _added_by(connection, [*sessions_by_run])
+        for member_id, sessions in sessions_by_run.items():
+            parts = parts_by_run[member_id]
+            for part in parts[:-1] or parts:  # of a merged one without itself
+                totals = {name: count + getattr(part, name) for name, count in total.items()}
+                place = {"run_id": run_id, "place": len(rows), "member_id": part.member_id}
+                rows.append({**place, **totals})
+            total["session"] += sessions
+            for name, count in added_by_run.get(member_id, {}).items():
+                total[name] += count
+            if len(parts) > 1:
+                _add_warnings_of(connection, run_id, member_id)
     connection.execute(insert(_part), rows)
     add_itself(connection, run_id, len(rows))
+
+
+def _added_by(connection: Connection, run_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Return by run what its trials add to block, number and position of the trials that follow in a merged run.
+
+    Indexes have the last ones of each cell, so that no trial is read.
+    """
+    cell = schema.cell
+    last_block = select(func.max(_trial.c.block)).where(_trial.c.cell_id == cell.c.id)
+    last_number = select(func.max(_trial.c.number)).where(
+        _trial.c.cell_id == cell.c.id, _trial.c.block < 0
+    )
+    last_position = select(func.max(_trial.c.position)).where(_trial.c.run_id == _part.c.member_id)
+    block = last_block.scalar_subquery()
+    query = (
+        select(
+            _part.c.run_id,
+            func.max(case((block < 0, block), else_=block + _part.c.block)),
+            func.max(last_number.scalar_subquery() + _part.c.number),
+            func.max(last_position.scalar_subquery() + _part.c.position),
+        )
+        .join_from(_part, cell, cell.c.run_id == _part.c.member_id)
+        .where(_part.c.run_id.in_(run_ids))
+        .group_by(_part.c.run_id)
+    )
+    added = {}
+    for run_id, *numbers in connection.execute(query):
+        counts = [0 if number is None else max(number + 1, 0) for number in numbers]
+        added[run_id] = dict(zip(("block", "number", "position"), counts, strict=True))
+    return added
+
+
+def _add_warnings_of(connection: Connection, run_id: int, member_id: int) -> None:
+    """Give a merged run the warnings about another merged run, which is among those that it is made of."""
+    warning = schema.warning
+    columns = [literal(run_id), warning.c.code, warning.c.data]
+    own_rows = select(*columns).where(warning.c.run_id == member_id)
+    connection.execute(insert(warning).from_select(["run_id", "code", "data"], own_rows))

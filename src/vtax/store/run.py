@@ -6,7 +6,7 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -34,6 +34,7 @@ from vtax.store.records import (
 )
 from vtax.store.rows import check_declared, check_host, fetch, finite_lists, reading_rows
 from vtax.store.run_records import (
+    RunRows,
     marked_by_host,
     read_cells,
     read_metrics,
@@ -41,6 +42,7 @@ from vtax.store.run_records import (
     read_plugins,
     read_sessions,
     read_untested,
+    rows_of_runs,
 )
 
 MAX_UNPACKED = STORED_OUTPUT.size_bytes
@@ -65,24 +67,24 @@ class RunHandle:
 
     waiting: Callable[[str], None] | None = None
 
-    def __init__(self, engine: Engine, run_id: int) -> None:
+    def __init__(self, engine: Engine, rows: RunRows) -> None:
+        """rows: of the run, see `opened`. Raises ValueError for rows that contradict each other."""
+        row = rows.run
+        check_declared(row.declared)
+        check_host(row.host)
+        if "/" in row.name:  # it becomes the name of a file
+            raise ValueError(f"a run is called {row.name}")
         self._engine = engine
         self._connection: Connection | None = None  # of `together`
         self._of_trials: dict[Table, list[dict[str, Any]]] = defaultdict(list)  # to be inserted
-        self.id = run_id
-        with reading_rows(engine) as connection:
-            (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
-            check_declared(row.declared)
-            check_host(row.host)
-            if "/" in row.name:  # it becomes the name of a file
-                raise ValueError(f"a run is called {row.name}")
-            self.plugins = read_plugins(row.plugins)
-            self.untested = read_untested(row.untested)
-            self._platform_ids, platforms = read_platforms(connection, run_id)
-            self.platforms = marked_by_host(platforms, row.host)
-            self._cell_ids, self.cells = read_cells(connection, run_id, self.platforms)
-            self._metric_ids, self.metrics = read_metrics(connection, run_id)
-            self.sessions = read_sessions(connection, run_id)
+        self.id: int = row.id
+        self.plugins = read_plugins(row.plugins)
+        self.untested = read_untested(row.untested)
+        self._platform_ids, platforms = read_platforms(rows.platforms)
+        self.platforms = marked_by_host(platforms, row.host)
+        self._cell_ids, self.cells = read_cells(rows.cells, self.platforms)
+        self._metric_ids, self.metrics = read_metrics(rows.metrics)
+        self.sessions = read_sessions(rows.sessions)
         self.name: str = row.name
         self.study: str = row.study
         self.declared: Mapping[str, Any] = row.declared
@@ -102,6 +104,12 @@ class RunHandle:
         self.annotations = Annotations.read(row.tags, row.notes)
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
 
+    @classmethod
+    def opened(cls, engine: Engine, run_ids: Sequence[int]) -> list[RunHandle]:
+        """Return the runs of some ids, whose rows are read together. Raises StoreError."""
+        with reading_rows(engine) as connection:
+            return [cls(engine, rows) for rows in rows_of_runs(connection, run_ids)]
+
     @property
     def session(self) -> SessionRecord:
         """The session that trials are added to: the last one."""
@@ -118,7 +126,7 @@ class RunHandle:
         reason = Note("session-begun", session=session.number)
         values = {"status": "interrupted", "stopped_because": packed(reason)}
         with self._writing() as connection:
-            add_session(connection, self.id, session)
+            add_sessions(connection, self.id, [session])
             connection.execute(self._update().values(values))
         self.sessions = (*self.sessions, session)
         self.status, self.stopped_because = "interrupted", reason
@@ -463,11 +471,12 @@ class RunHandle:
         return [{**place, **columns_of(note)} for note in trial.warnings]
 
 
-def add_session(connection: Connection, run_id: int, session: SessionRecord) -> None:
-    """Store a session of a run."""
-    connection.execute(
-        insert(schema.session), {"run_id": run_id, **vars(session), "host": dict(session.host)}
-    )
+def add_sessions(connection: Connection, run_id: int, sessions: Iterable[SessionRecord]) -> None:
+    """Store sessions of a run."""
+    rows = []
+    for session in sessions:
+        rows.append({"run_id": run_id, **vars(session), "host": dict(session.host)})
+    connection.execute(insert(schema.session), rows)
 
 
 def duration_s(row: Any) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, Select, select
 
 from vtax.foreign_text import clean, one_line
 from vtax.messages import restored
@@ -24,6 +24,49 @@ from vtax.store.rows import check_host, fetch
 EMULATED_HOST = "emulated host"
 """The mark of platforms without another one on a host whose CPU is emulated: native and containers."""
 _MAX_SOURCE_CHARS = 500  # of a URL
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """The rows of a run that it is opened with, checked one by one, in the order of its records."""
+
+    run: Any
+    sessions: Sequence[Any]
+    platforms: Sequence[Any]
+    cells: Sequence[Any]
+    metrics: Sequence[Any]
+
+
+def rows_of_runs(connection: Connection, run_ids: Sequence[int]) -> list[RunRows]:
+    """Return the rows of runs, in the order of these ids; each table is read once. Raises ValueError, KeyError."""
+    run, session, platform = schema.run, schema.session, schema.platform
+    cell, metric = schema.cell, schema.metric
+    cells = select(cell, platform.c.name.label("platform")).join_from(cell, platform)
+    runs = fetch(connection, select(run).where(run.c.id.in_(run_ids)))
+    run_by_id = {row.id: row for row in runs}
+    rows = (
+        _by_run(connection, select(session), session.c.run_id, session.c.number, run_ids),
+        _by_run(connection, select(platform), platform.c.run_id, platform.c.position, run_ids),
+        _by_run(connection, cells, cell.c.run_id, cell.c.id, run_ids),
+        _by_run(connection, select(metric), metric.c.run_id, metric.c.id, run_ids),
+    )
+    return [
+        RunRows(run_by_id[run_id], *(of_table[run_id] for of_table in rows)) for run_id in run_ids
+    ]
+
+
+def _by_run(
+    connection: Connection,
+    query: Select[Any],
+    run: Column[Any],
+    order: Column[Any],
+    run_ids: Sequence[int],
+) -> dict[int, list[Any]]:
+    """Return the rows of each run. run, order: columns with its id, and of what they are ordered by."""
+    rows: dict[int, list[Any]] = {run_id: [] for run_id in run_ids}
+    for row in fetch(connection, query.where(run.in_(run_ids)).order_by(order)):
+        rows[row.run_id].append(row)
+    return rows
 
 
 def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
@@ -58,16 +101,14 @@ def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
 
 
 def read_platforms(
-    connection: Connection, run_id: int
+    rows: Sequence[Any],
 ) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
-    """Return (platform -> its row, the platforms in the study's order).
+    """Return (platform -> id of its row, the platforms in the study's order).
 
     Raises ValueError for names or baselines twice.
     """
-    table = schema.platform
-    query = select(table).where(table.c.run_id == run_id).order_by(table.c.position)
     ids, records = {}, []
-    for row in fetch(connection, query):
+    for row in rows:
         ids[row.name] = row.id
         records.append(
             PlatformRecord(
@@ -102,10 +143,8 @@ def marked_by_host(
     return tuple(platforms_marked)
 
 
-def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
+def read_sessions(rows: Sequence[Any]) -> tuple[SessionRecord, ...]:
     """Return the sessions that were begun, in order. Raises ValueError when one is missing."""
-    table = schema.session
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.number))
     if [row.number for row in rows] != list(range(1, len(rows) + 1)) or not rows:
         raise ValueError("sessions are missing, or not numbered one after another")
     for row in rows:
@@ -114,15 +153,12 @@ def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, .
 
 
 def read_cells(
-    connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
+    rows: Sequence[Any], platforms: Sequence[PlatformRecord]
 ) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
-    """Return (cell's key -> its row, the cells). Raises ValueError for one of a platform that was not tested."""
-    table, platform = schema.cell, schema.platform
-    query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    query = query.where(table.c.run_id == run_id).order_by(table.c.id)
+    """Return (cell's key -> id of its row, the cells). Raises ValueError for one of a platform that was not tested."""
     available_names = {record.name for record in platforms if record.available}
     ids, records = {}, []
-    for row in fetch(connection, query):
+    for row in rows:
         if row.platform not in available_names:
             raise ValueError(f"a cell is of {row.platform}, which this run does not test")
         ids[row.key] = row.id
@@ -145,13 +181,12 @@ def read_cells(
 
 
 def read_metrics(
-    connection: Connection, run_id: int
+    rows: Sequence[Any],
 ) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
-    """Return ((benchmark, metric) -> its row, the metrics). Raises ValueError for one that is better neither way."""
-    table = schema.metric
-    query = select(table).where(table.c.run_id == run_id).order_by(table.c.id)
+    """Return ((benchmark, metric) -> id of its row, the metrics). Raises ValueError for one that is better neither
+    way."""
     ids, records = {}, []
-    for row in fetch(connection, query):
+    for row in rows:
         if row.better not in ("higher", "lower"):
             raise ValueError(f"better is {row.better!r} for {row.name}")
         ids[row.benchmark, row.name] = row.id

@@ -44,10 +44,11 @@ from vtax.store.records import (
     UntestedRecord,
 )
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import RunHandle, add_session
+from vtax.store.run import RunHandle, add_sessions
 from vtax.store.summaries import SUMMARY, summaries
 
 LAST = "last"
+_RUNS_AT_ONCE = 500  # whose rows are read together
 _NEWEST = 10  # runs, of which older ones say less of a host
 KILLED = Note("killed")
 """Why a run ended whose process was killed."""
@@ -169,7 +170,7 @@ class Store:
                 }
                 run_id = new_id(connection, schema.run, row)
                 add_itself(connection, run_id)
-                add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
+                add_sessions(connection, run_id, [SessionRecord(1, boot_id, host, started_at)])
                 add_design(connection, run_id, platforms, cells, metrics)
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
@@ -177,16 +178,28 @@ class Store:
                     f"there is a run {name!r} already", where=store_name(self.engine.url)
                 ) from error
             raise
-        return RunHandle(self.engine, run_id)
+        (run,) = RunHandle.opened(self.engine, [run_id])
+        return run
 
     def open_run(self, name: str) -> RunHandle:
         """Return an existing run by its name; `last` is the one that began last.
 
         Raises BadInput for an unknown one.
         """
-        run = RunHandle(self.engine, self._run_id(name))
-        run.status, run.stopped_because = self.status_for_reader(run.status, run.stopped_because)
+        (run,) = self.open_runs([name])
         return run
+
+    def open_runs(self, names: Sequence[str]) -> list[RunHandle]:
+        """Return runs by their names, as `open_run` does; the rows of many are read together."""
+        runs = []
+        for first in range(0, len(names), _RUNS_AT_ONCE):
+            run_ids = self._run_ids(names[first : first + _RUNS_AT_ONCE])
+            runs += RunHandle.opened(self.engine, run_ids)
+        for run in runs:
+            run.status, run.stopped_because = self.status_for_reader(
+                run.status, run.stopped_because
+            )
+        return runs
 
     def run_name(self, name: str) -> str:
         """Return the name of an existing run, which may not be readable: its own, or that of `last`.
@@ -268,6 +281,13 @@ class Store:
         if self._only_looks and is_ours and status == "running" and not is_measuring():
             return "interrupted", KILLED
         return status, because
+
+    def _run_ids(self, names: Sequence[str]) -> list[int]:
+        run = schema.run
+        with reading_rows(self.engine) as connection:
+            query = select(run.c.name, run.c.id).where(run.c.name.in_(names))
+            ids = {row.name: row.id for row in fetch(connection, query)}
+        return [ids[name] if name in ids else self._run_id(name) for name in names]
 
     def _run_id(self, name: str) -> int:
         run = schema.run
