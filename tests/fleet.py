@@ -66,4 +66,4 @@ def merged(store: Store, runs: Mapping[str, Sequence[str]], **record: Any) -> st
         for host, of in runs.items()
     ]
     names = {name: store.open_run(name).identity for of in runs.values() for name in of}
-    return merge_campaign(store, names, {"name": "fleet", "hosts": hosts, **record})
+    return merge_campaign(store, names, {"name": "fleet", "hosts": hosts, **record}).name

@@ -10,11 +10,12 @@ from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
 from vtax.store.campaigns import measured_sessions, merge_campaign
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 
-def reported_run(store: Store, campaign: Campaign) -> str:
-    """Return the name of the merged run of all collected sessions, with what is known of every host.
+def reported_run(store: Store, campaign: Campaign) -> RunHandle:
+    """Return the merged run of all collected sessions, with what is known of every host.
 
     Raises BadInput where fewer than two have measured something, and for runs that cannot be merged; StoreError.
     """

@@ -80,20 +80,20 @@ def command(
     from vtax.campaign.directory import Campaign
     from vtax.campaign.report import reported_run
     from vtax.cli.export import write_documents
-    from vtax.report.analysis.source import source_of
+    from vtax.report.analysis.source import source_of_run
     from vtax.report.views.base import Options
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
         with Campaign.open(directory).reporting() as campaign:
-            name = reported_run(store, campaign)
+            run = reported_run(store, campaign)
         checks = None
         if asked or not output:  # a file is made of the store
             asked = replace(asked, strict=strict) if asked else None
-            checks = _print(source_of(store, name), asked, junit, output, as_json, everything)
+            checks = _print(source_of_run(store, run), asked, junit, output, as_json, everything)
     if output:
-        print_path(write_documents((name,), "html", output, Options("report")))
-    notify(f"the run of all sessions is {name}")
+        print_path(write_documents((run.name,), "html", output, Options("report")))
+    notify(f"the run of all sessions is {run.name}")
     if checks:
         sys.exit(checks.exit_status)
 

@@ -18,6 +18,7 @@ from vtax.store.database import insert_new, reading, writing
 from vtax.store.merging import merge, merged_identity
 from vtax.store.provenance import CAMPAIGN, IMPORTED, merged_runs, part_identities
 from vtax.store.rows import fetch, reading_rows
+from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 _HAS_MEASURED = (schema.run.c.status == "finished") & exists().where(
@@ -91,9 +92,9 @@ def has_measured(engine: Engine, identity: str) -> bool:
         return connection.execute(query).first() is not None
 
 
-def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, Any]) -> str:
-    """Return the name of the merged run of a campaign's runs, and keep a record in it. It is made once; later runs
-    are added to it.
+def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, Any]) -> RunHandle:
+    """Return the merged run of a campaign's runs, and keep a record in it. It is made once; later runs are added to
+    it.
 
     runs: name -> identity.
     record: as in report.analysis.campaign, where each host has `runs` (names) instead of `sessions`.
@@ -130,7 +131,8 @@ def merge_campaign(store: Store, runs: Mapping[str, str], record: Mapping[str, A
         connection.execute(
             update(table).where(table.c.id == merged.id).values(provenance=provenance)
         )
-    return merged.name
+        ((merged.provenance,),) = fetch(connection, current)
+    return merged
 
 
 def _with_sessions(

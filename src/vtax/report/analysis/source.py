@@ -101,7 +101,11 @@ def source_of(store: Store, run_name: str = LAST, *, wanted: FilterWords | None 
 
     Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.
     """
-    run = store.open_run(run_name)
+    return source_of_run(store, store.open_run(run_name), wanted=wanted)
+
+
+def source_of_run(store: Store, run: RunHandle, *, wanted: FilterWords | None = None) -> Source:
+    """Return a run of a store that is open, as `source_of` does."""
     only = EVERYTHING if wanted is None else selection_of(run, wanted)
     data = load(store.engine, run)
     judged = judged_run(data)
