@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Within = Literal["block", "session", "host", "nothing"]
 Units = Mapping[int, tuple[int, int]]
-"""Block -> its host and its session."""
+"""Block -> its host and its session; no two hosts have a session of one number."""
 _LEVEL: Mapping[Within, int] = {"host": 0, "session": 1}
 
 
@@ -66,15 +66,15 @@ class Logs:
         known = self.known()
         if not known:
             return known
-        of = np.array([units[block] for block in known.units.tolist()], np.int64).reshape(-1, 2)
-        sessions, session = np.unique(of, axis=0, return_inverse=True)
-        session = session.reshape(-1)
+        of = np.array([units[block] for block in known.units.tolist()], np.int64)
+        sessions, first, session = np.unique(of[:, 1], return_index=True, return_inverse=True)
         means = np.bincount(session, known.values) / np.bincount(session)
         if within == "session":
-            order = np.argsort(sessions[:, 1])
-            return Logs(sessions[order, 1], means[order])
-        hosts, first = np.unique(sessions[:, 0], return_index=True)
-        of_hosts = np.split(means, first[1:])
+            return Logs(sessions, means)
+        host_of_session = of[first, 0]
+        order = np.argsort(host_of_session, kind="stable")
+        hosts, first = np.unique(host_of_session[order], return_index=True)
+        of_hosts = np.split(means[order], first[1:])
         return Logs(hosts, np.array([of_host.mean() for of_host in of_hosts]))
 
 

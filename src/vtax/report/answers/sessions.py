@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vtax.foreign_data import parse_json
@@ -49,7 +50,7 @@ def document(source: Source, options: Options) -> doc.Document:
     fleet = source.of_whole(fleet_of)
     if fleet is None or not fleet.planned_change:  # else two states would be pooled
         parts += _ratios(analysis)
-    return doc.Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
+    return doc.Document(VIEW.title, tuple(parts), data=partial(_plain, analysis, changes))
 
 
 def _sessions(analysis: Analysis) -> doc.Table:

@@ -7,7 +7,7 @@ is found: a kernel, a hypervisor, a microcode that became another on some hosts 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
@@ -149,12 +149,15 @@ def effects_of(
     of_sections: dict[str, list[ChangeEffect]] = defaultdict(list)
     units, confidence = units_on(hosts), analysis.rule.confidence
     names = [host.name for host in hosts]
+    blocks = [_blocks_of(change.after, units), _blocks_of(change.before, units)]
     for section, point, row in every_row(analysis.answered):
         for base in (None, point.baseline):
             if row.summary is None or row is base or (base is not None and base.summary is None):
                 continue
             with suppress(StatsError):
-                shifts = _shifts(logs_on(row, base, units), change, names, units)
+                logs = logs_on(row, base, units)
+                sides = [logs.only(blocks_of_side) for blocks_of_side in blocks]
+                shifts = _shifts(sides[0], sides[1], names, units)
                 changed, controls = (
                     [shifts[name] for name in side if name in shifts]
                     for side in (change.changed, change.controls)
@@ -183,13 +186,15 @@ def _adjusted(effects: Sequence[ChangeEffect], alpha: float) -> Iterator[ChangeE
         yield replace(effect, p_adjusted=p_value, at_once=at_once)
 
 
-def _shifts(
-    logs: Logs, change: ChangeOfHosts, names: Sequence[str], units: Units
-) -> dict[str, float]:
+def _blocks_of(sessions: Collection[int], units: Units) -> list[int]:
+    """Return the blocks of some sessions."""
+    wanted = frozenset(sessions)
+    return [block for block, (_, session) in units.items() if session in wanted]
+
+
+def _shifts(after: Logs, before: Logs, names: Sequence[str], units: Units) -> dict[str, float]:
     """Name of a host -> log(after / before), of every host that has both."""
-    blocks_after = [block for block, (_, session) in units.items() if session in change.after]
-    blocks_before = [block for block, (_, session) in units.items() if session in change.before]
-    after, before = pair(logs.only(blocks_after), logs.only(blocks_before), "host", units)
+    after, before = pair(after, before, "host", units)
     shifts = (after.values - before.values).tolist()
     return {names[host]: shift for host, shift in zip(after.units.tolist(), shifts, strict=True)}
 

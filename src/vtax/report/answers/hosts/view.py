@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.campaign import HostRecord
 from vtax.report.analysis.source import Source
 from vtax.report.answers.hosts import show_change as host_change
@@ -23,6 +23,8 @@ from vtax.report.views.base import Options, View, register_view
 
 _MAX_ALONE = 8  # facts that hosts alone have
 _MOST_FINDINGS = 40
+_OfGroups = tuple[Section, list[tuple[ResultPoint, Row, tuple[GroupRatio, ...]]]]
+"""A metric and the ratios of its rows in every group."""
 
 
 def document(source: Source, options: Options) -> doc.Document:
@@ -32,6 +34,8 @@ def document(source: Source, options: Options) -> doc.Document:
         return doc.empty_document(VIEW.title, msg("The run is of one host."), {"hosts": []})
     answer = tuple(fleet_answer(fleet, source.analysis))
     lines = host_matrix.lines_of(source.analysis, fleet)
+    groups = groups_of(analysis.sessions)
+    ratios = _ratios_of_groups(analysis, groups)
     parts: list[doc.Part] = [
         doc.Titled(msg("Summary"), answer, role="summary"),
         *(
@@ -44,9 +48,10 @@ def document(source: Source, options: Options) -> doc.Document:
         *host_matrix.matrices(lines, fleet, analysis, options.depth),
         *(host_matrix.strips(lines, fleet, analysis) if options.depth == "report" else ()),
         *_facts(fleet),
-        *groups_apart(analysis),
+        *_groups_apart(analysis, groups, ratios),
     ]
-    return doc.Document(VIEW.title, tuple(parts), data=partial(_plain, source, fleet, lines))
+    data = partial(_plain, source, fleet, lines, groups, ratios)
+    return doc.Document(VIEW.title, tuple(parts), data=data)
 
 
 def _shown_odd(source: Source, fleet: Fleet) -> list[OddHosts]:
@@ -177,9 +182,15 @@ def _facts(fleet: Fleet) -> Iterator[doc.Part]:
     yield doc.Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
 
 
-def _plain(source: Source, fleet: Fleet, lines: Sequence[host_matrix.Line]) -> dict[str, Any]:
+def _plain(
+    source: Source,
+    fleet: Fleet,
+    lines: Sequence[host_matrix.Line],
+    groups: Sequence[HostGroup],
+    ratios: Sequence[_OfGroups],
+) -> dict[str, Any]:
     """Return the same for programs."""
-    campaign, analysis = fleet.campaign, source.whole.analysis
+    campaign = fleet.campaign
     return {
         "campaign": campaign.name if campaign else None,
         "answer": plain_answer(fleet, source.analysis),
@@ -196,16 +207,23 @@ def _plain(source: Source, fleet: Fleet, lines: Sequence[host_matrix.Line]) -> d
             }
             for fact in fleet.facts
         ],
-        "groups": groups_of(analysis.sessions),
-        "ratios_of_groups": plain_groups(analysis),
+        "groups": groups,
+        "ratios_of_groups": _plain_groups(ratios),
     }
 
 
-def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
-    """Yield the ratios of every group of alike hosts, where there are several groups."""
-    groups = groups_of(analysis.sessions)
-    if not groups:
-        return
+def _ratios_of_groups(analysis: Analysis, groups: Sequence[HostGroup]) -> list[_OfGroups]:
+    """Return the ratios of every primary metric in every group of alike hosts; none without groups."""
+    ratios = []
+    for section in analysis.primary if groups else ():
+        ratios.append((section, group_ratios(section, groups, analysis.rule.confidence)))
+    return ratios
+
+
+def _groups_apart(
+    analysis: Analysis, groups: Sequence[HostGroup], ratios_of_groups: Sequence[_OfGroups]
+) -> Iterator[doc.Part]:
+    """Yield a table of the ratios in every group for each metric that has some."""
     interval = msg("{level} interval", level=analysis.level)
     columns = (
         shared.PLATFORM,
@@ -216,8 +234,7 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
         doc.Column("relative", msg("percent of the\nfirst group"), is_number=True),
         doc.Column("p_value", msg("p that they\nare alike"), is_number=True),
     )
-    for section in analysis.primary:
-        ratios = group_ratios(section, groups, analysis.rule.confidence)
+    for section, ratios in ratios_of_groups:
         if not ratios:
             continue
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
@@ -249,14 +266,11 @@ def _group_cells(group: HostGroup, group_ratio: GroupRatio, section: Section) ->
     ]
 
 
-def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
-    """List for each platform and primary metric the ratios in every group; nothing where all hosts are alike."""
-    groups = groups_of(analysis.sessions)
+def _plain_groups(ratios_of_groups: Sequence[_OfGroups]) -> list[dict[str, Any]]:
+    """List for each platform and primary metric the ratios in every group."""
     groups_as_data: list[dict[str, Any]] = []
-    if not groups:
-        return groups_as_data
-    for section in analysis.primary:
-        for point, row, ratios in group_ratios(section, groups, analysis.rule.confidence):
+    for section, ratios_of_rows in ratios_of_groups:
+        for point, row, ratios in ratios_of_rows:
             place = {
                 **shared.named(section),
                 "levels": dict(point.levels),
