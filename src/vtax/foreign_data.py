@@ -21,6 +21,9 @@ _LONG_KEY = re.compile(
 )
 
 
+_CONTAINERS = dict, list  # a union of types takes several times as long to compare with
+
+
 class NestedTooDeep(ValueError):
     """Lists and objects, or tables, lie in each other on more levels than are allowed."""
 
@@ -89,7 +92,7 @@ def _check_depth(value: Any, levels: int) -> None:
     """Raise NestedTooDeep for lists and objects that lie in each other on more than so many levels."""
     level = [value]
     for _ in range(levels + 1):
-        containers = [item for item in level if isinstance(item, dict | list)]
+        containers = [item for item in level if isinstance(item, _CONTAINERS)]
         if not containers:
             return
         level = []

@@ -5,12 +5,15 @@ vtax stores, so that whatever reads a stored run finds what it relies on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, get_args
 
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.stats.means import Average
 from vtax.stats.terms import MetricRole
+from vtax.store.database import as_json
 from vtax.store.records import MetricRecord
 from vtax.store.run import RunHandle
 
@@ -20,7 +23,7 @@ _MAX_NAMES = 256  # of one object
 
 def check_contents(run: RunHandle) -> None:
     """Raise ValueError for what no vtax stored."""
-    _check_study(run.declared)
+    _check_study(as_json(run.declared))
     for host in (run.host, *(session.host for session in run.sessions)):
         _check_host(host)
     for platform in run.platforms:
@@ -35,10 +38,12 @@ def check_contents(run: RunHandle) -> None:
     _check_metrics(run.metrics)
 
 
-def _check_study(declared: Mapping[str, Any]) -> None:
+@lru_cache(maxsize=8)  # since the bundles of a campaign are of one study
+def _check_study(declared_json: str) -> None:
     """Raise ValueError for a study that no file could have, and for values that are not written as they are stored."""
     from vtax.study.load import validate
 
+    declared = parse_json(declared_json)
     try:
         study = validate(declared, "its study")
     except BadInput as error:

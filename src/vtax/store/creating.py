@@ -9,10 +9,12 @@ where Alembic keeps it, which takes over when migrations begin.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from sqlalchemy import (
     Column,
     Connection,
+    Dialect,
     Engine,
     MetaData,
     PrimaryKeyConstraint,
@@ -22,8 +24,8 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
-    text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from vtax.errors import StoreError
 from vtax.foreign_text import one_line
@@ -71,10 +73,20 @@ def ensure_schema(engine: Engine) -> None:
 
 def create(connection: Connection) -> None:
     """Make every table, and the view, in an empty database."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(text(MEASUREMENTS_VIEW))
-    _version.create(connection)
+    for statement in _statements(connection.dialect):
+        connection.exec_driver_sql(statement)
     connection.execute(insert(_version).values(version_num=VERSION))
+
+
+@lru_cache(maxsize=2)  # since every bundle that is imported gets a database of its own
+def _statements(dialect: Dialect) -> tuple[str, ...]:
+    """Return the SQL that makes them."""
+    statements: list[ExecutableDDLElement] = []
+    for table in (*metadata.sorted_tables, _version):
+        statements.append(CreateTable(table))
+        statements += map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))
+    texts = [str(statement.compile(dialect=dialect)) for statement in statements]
+    return (*texts, MEASUREMENTS_VIEW)
 
 
 def _version_of(connection: Connection) -> str | None:

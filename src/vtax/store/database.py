@@ -336,10 +336,13 @@ def _from_json(text: str) -> Any:
         return REPLACEMENT
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False, default=str)  # which `dumps` makes for every value
+
+
 def as_json(value: Any) -> str:
     """Return JSON that every database takes: a number that is not finite becomes null, an unknown object its text."""
     try:
-        return json.dumps(value, allow_nan=False, default=str)
+        return _ENCODER.encode(value)
     except ValueError:
         value_without_nan = json.loads(
             json.dumps(value, default=str), parse_constant=lambda _: None

@@ -102,6 +102,11 @@ class Ids:
         """Return the id of a row by its number, from 1 to the number of rows."""
         return self._ids[number - 1]
 
+    def ids_of(self, numbers: Iterable[int]) -> list[int]:
+        """Return the ids of rows by such numbers."""
+        ids = self._ids
+        return [ids[number - 1] for number in numbers]
+
     def number_of(self, row_id: int) -> int:
         """Return the number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
         index = bisect_left(self._ids, row_id)
@@ -306,9 +311,11 @@ def _add_plain(connection: Connection, table: str, columns: Mapping[str, Sequenc
     connection.exec_driver_sql(f"INSERT INTO {into} VALUES ({marks})", list(rows))
 
 
-def _referred(numbers: Sequence[Any], table: str, ids: Ids) -> list[int | None]:
+def _referred(numbers: Sequence[Any], table: str, ids: Ids) -> Sequence[int | None]:
     """Return the ids of other rows for their numbers. Raises ValueError where there is none."""
     count = len(ids)
+    if set(map(type, numbers)) == {int} and min(numbers) > 0 and max(numbers) <= count:
+        return ids.ids_of(numbers)
     referred: list[int | None] = []
     for number in numbers:
         if number is None:
