@@ -21,12 +21,9 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
-    Boolean,
     ColumnElement,
     Connection,
     Engine,
-    Float,
-    Integer,
     String,
     func,
     select,
@@ -44,7 +41,7 @@ from vtax.store.creating import create
 from vtax.store.database import as_json, reading, store_name, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
-from vtax.store.rows import bounds_of, checked, finite_lists
+from vtax.store.rows import MAX_INTEGER, checked, checked_values, finite_lists
 from vtax.store.run import RunHandle
 from vtax.store.transfer import (
     ORDER,
@@ -63,7 +60,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("finished", "paused", "interrupted", "failed")
 _AHEAD_S = 86_400.0  # by which the clock of another host may be wrong
-_MAX_INTEGER = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -169,26 +165,12 @@ def _check_columns(name: str, columns: list[Sequence[Any]]) -> None:
 
 
 def _checked(column: Any, values: Sequence[Any]) -> Sequence[Any]:
-    """Return values of a column as a driver takes them: `_value` of each, all at once where they are plain.
-
-    References are left to `add_rows`.
-    """
-    kinds = set(map(type, values))
-    if column.foreign_keys or (kinds == {bool} and isinstance(column.type, Boolean)):
+    """Return values of a column as a driver takes them. References are left to `add_rows`."""
+    if column.foreign_keys:
         return values
     if isinstance(column.type, JSON):
         return [as_json(_value(column, value)) for value in values]
-    if kinds == {str}:  # which come again and again, such as names of counters
-        known = {value: _value(column, value) for value in set(values)}
-        return [known[value] for value in values]
-    if isinstance(column.type, Integer | Float):
-        low, high = bounds_of(column)
-        kind: type = float
-        if isinstance(column.type, Integer):
-            kind, low, high = int, max(low, -_MAX_INTEGER), min(high, _MAX_INTEGER - 1)
-        if kinds == {kind} and low <= min(values) and max(values) <= high:
-            return values
-    return [_value(column, value) for value in values]
+    return checked_values(column, values, _value)
 
 
 def _value(column: Any, value: Any) -> Any:
@@ -198,7 +180,7 @@ def _value(column: Any, value: Any) -> Any:
         lists = {name: finite_lists(value[name]) for name in LISTS if name in value}
         return {**cleaned(settings), **lists}
     plain_value = checked(column, value)
-    if isinstance(plain_value, int) and not -_MAX_INTEGER <= plain_value < _MAX_INTEGER:
+    if isinstance(plain_value, int) and not -MAX_INTEGER <= plain_value < MAX_INTEGER:
         raise ValueError(f"{column.name} is larger than 64 bits")
     if isinstance(plain_value, str) and isinstance(column.type, String):
         longest = column.type.length

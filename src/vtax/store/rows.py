@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import namedtuple
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -34,6 +34,8 @@ from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, store_name
 
 MAX_BLOCKS = 10_000_000
+MAX_INTEGER = 1 << 63
+"""The first whole number beyond the 64 bits of a column."""
 _MAX_OF_RUNS = 1_000_000  # values about the runs that one is merged of, 8 and its platforms of each
 _BOUNDS = {
     "started_at": (0.0, 1e11),
@@ -82,7 +84,11 @@ def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
     """Return the rows of a query as named tuples, every value checked against its column. Raises ValueError."""
     columns = list(query.selected_columns)
     row_type = _row_type(tuple(str(column.key) for column in columns))
-    return [row_type(*map(checked, columns, row)) for row in connection.execute(query)]
+    rows = connection.execute(query).all()
+    if not rows:
+        return []
+    values = map(checked_values, columns, zip(*rows, strict=True))
+    return list(map(row_type, *values))
 
 
 @cache
@@ -106,13 +112,40 @@ def checked(column: Any, value: Any) -> Any:
     if isinstance(kind, String):
         return clean(value)
     if isinstance(kind, Float | Integer) and not isinstance(kind, Boolean):
-        low, high = bounds_of(column)
+        low, high = _bounds_of(column)
         if isinstance(value, bool) or not low <= value <= high:
             raise ValueError(f"{name} is {clean(repr(value), 60)}")
     return value
 
 
-def bounds_of(column: Any) -> tuple[float, float]:
+def checked_values(
+    column: Any, values: Sequence[Any], check: Callable[[Any, Any], Any] = checked
+) -> Sequence[Any]:
+    """Return values of a column, cleaned: each by itself, or all at once where they are plain.
+
+    check: of one value.
+
+    Raises ValueError for one that the column cannot hold.
+    """
+    kinds, of_column = set(map(type, values)), column.type
+    if kinds == {bool} and isinstance(of_column, Boolean):
+        return values
+    if kinds == {str} and isinstance(of_column, String):  # most come again and again
+        known = {value: check(column, value) for value in set(values)}
+        return [known[value] for value in values]
+    low, high = _bounds_of(column)
+    if kinds == {int} and isinstance(of_column, Integer):
+        low, high = max(low, -MAX_INTEGER), min(high, MAX_INTEGER - 1)
+        if low <= min(values) and max(values) <= high:
+            return values
+    if kinds == {float} and isinstance(of_column, Float):
+        has_numbers = not math.isnan(sum(values))
+        if has_numbers and low <= min(values) and max(values) <= high:
+            return values
+    return [check(column, value) for value in values]
+
+
+def _bounds_of(column: Any) -> tuple[float, float]:
     """Return the least and the largest number that a column may hold."""
     return _BOUNDS.get(str(column.key), (-1.7e308, 1.7e308))
 
