@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vtax.report.analysis.source import Source
     from vtax.report.answers.gate.compute import Checks
     from vtax.report.document import Document
+    from vtax.report.views.base import Options
 
 
 def conditions_of(
@@ -108,7 +109,6 @@ def _print(
 ) -> Checks | None:
     """Print the result unless it goes to a file, and what the gate found, which is returned."""
     from vtax.cli.show import print_document, print_views
-    from vtax.report.chapters import with_hosts
     from vtax.report.views.base import Options
 
     checks, gate = None, None
@@ -120,10 +120,27 @@ def _print(
         print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
     elif not output:
         options = Options("all" if everything else "brief")
-        print_document(with_hosts(source, options), as_json=False)
+        print_document(_result_of(source, options), as_json=False)
     if gate and not as_json:
         print_document(gate, as_json=False)
     return checks
+
+
+def _result_of(source: Source, options: Options) -> Document:
+    """Return the result of a run, and what its hosts show where they are several; its summary is of both."""
+    from vtax.report.answers.hosts import view as hosts
+    from vtax.report.answers.result import view as result
+    from vtax.report.document import Titled
+
+    document = result.VIEW.document(source, options)
+    of_hosts = hosts.VIEW.document(source, options)
+    if of_hosts.nothing != "":
+        return document
+    chapters = []
+    for part in of_hosts.parts:
+        if not (isinstance(part, Titled) and part.role == "summary"):
+            chapters.append(part)
+    return replace(document, parts=(*document.parts, *chapters))
 
 
 def _judge_fleet(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, every_row
 from vtax.report.analysis.source import Source
 from vtax.report.answers.claims import mapping
-from vtax.report.answers.hosts import view as hosts
 from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
-from vtax.report.answers.result import view as result
 from vtax.report.document import joined, msg, plural, term
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
@@ -71,20 +68,6 @@ def report(source: Source, options: Options = REPORT, *, is_whole: bool = True) 
             parts += _chapters(view, document)
     lead = (*((question,) if question else ()), *lead, *cited(analysis), *changes_of(analysis))
     return doc.Document(title, tuple(parts), lead, colours=analysis.colours)
-
-
-def with_hosts(source: Source, options: Options) -> doc.Document:
-    """Return the result of a run, and what its hosts show where they are several; its summary is of both."""
-    document = result.VIEW.document(source, options)
-    of_hosts = hosts.VIEW.document(source, options)
-    if of_hosts.nothing != "":
-        return document
-    chapters_of_hosts = [
-        part
-        for part in of_hosts.parts
-        if not (isinstance(part, doc.Titled) and part.role == "summary")
-    ]
-    return replace(document, parts=(*document.parts, *chapters_of_hosts))
 
 
 def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
