@@ -94,8 +94,9 @@ def grouped(labels: npt.NDArray[Any]) -> Groups:
     """
     if not labels.size or (labels[1:] < labels[:-1]).any():
         return np.unique(labels, return_inverse=True, return_counts=True)
-    starts = np.concatenate(([0], np.flatnonzero(labels[1:] != labels[:-1]) + 1))
-    counts = np.diff(starts, append=labels.size)
+    changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    edges = np.concatenate(([0], changes, [labels.size]))
+    starts, counts = edges[:-1], edges[1:] - edges[:-1]
     return labels[starts], np.repeat(np.arange(starts.size), counts), counts
 
 
