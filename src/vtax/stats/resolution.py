@@ -111,7 +111,7 @@ def _possible_ticks(times: Array, most: int) -> Array:
     least_steps = (first_times / (counts + _REFUTED_OFF_TICK)).max(axis=0)
     with np.errstate(divide="ignore"):
         most_steps = (first_times / np.maximum(counts - _REFUTED_OFF_TICK, 0)).min(axis=0)
-    return ticks[least_steps <= most_steps]
+    return np.asarray(ticks[least_steps <= most_steps])
 
 
 def _fitted(times: Array, ticks: Array) -> tuple[Array, Array, Array]:
