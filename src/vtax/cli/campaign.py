@@ -17,7 +17,6 @@ from vtax.cli.campaign_change import notify_missing
 from vtax.cli.campaign_report import command as report
 from vtax.cli.completion import study_names
 from vtax.cli.language import translate
-from vtax.cli.measure import tune_host_option
 from vtax.cli.output import (
     built_image,
     json_option,
@@ -28,7 +27,7 @@ from vtax.cli.output import (
     say,
 )
 from vtax.cli.outputs import OutputDirectory
-from vtax.cli.trust import trust_option
+from vtax.cli.shared_options import trust_option, tune_host_option
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import MAX_BLOCKS

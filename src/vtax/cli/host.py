@@ -15,9 +15,8 @@ from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
 from vtax.cli.completion import study_names
 from vtax.cli.language import translate
-from vtax.cli.measure import tune_host_option
 from vtax.cli.output import json_option, need_root, print_json, print_table, say
-from vtax.cli.trust import trust_option
+from vtax.cli.shared_options import trust_option, tune_host_option
 from vtax.described import values_of
 from vtax.doctor.readiness import readiness
 from vtax.errors import BadInput, Busy, VtaxError

@@ -37,12 +37,6 @@ _FEWEST_SHOWN = 2  # whole blocks: one has no interval
 DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
-def tune_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --tune-host (parameter `tune_host`)."""
-    text = "Set the host's tunables during the run (see vtax doctor) and restore them afterwards."
-    return click.option("--tune-host", is_flag=True, help=text)(command)
-
-
 def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --wait (parameter `wait`)."""
     text = "Wait for a busy host up to this time, e.g. 1h; default: refuse with exit status 75."

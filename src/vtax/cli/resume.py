@@ -15,14 +15,14 @@ from vtax.cli.measure import (
     measure,
     prepare_host,
     result_of_stopped,
-    tune_host_option,
     wait_option,
     wait_s,
 )
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
 from vtax.cli.run_options import RunOptions
-from vtax.cli.trust import consented, trust_option
+from vtax.cli.shared_options import trust_option, tune_host_option
+from vtax.cli.trust import consented
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.host.home import Home

@@ -39,7 +39,6 @@ from vtax.cli.measure import (
     prepare_host,
     result_of_stopped,
     seconds_of,
-    tune_host_option,
     wait_option,
     wait_s,
 )
@@ -52,7 +51,8 @@ from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce, confirm, yes_option
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.run_options import RunOptions
-from vtax.cli.trust import consented, trust_option
+from vtax.cli.shared_options import trust_option, tune_host_option
+from vtax.cli.trust import consented
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput, placed
 from vtax.host.home import Home

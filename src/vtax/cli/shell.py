@@ -17,7 +17,8 @@ import click
 from vtax.cli.completion import platform_names
 from vtax.cli.measure import prepare_host
 from vtax.cli.output import built_image, need_root
-from vtax.cli.trust import consented, trust_option
+from vtax.cli.shared_options import trust_option
+from vtax.cli.trust import consented
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor

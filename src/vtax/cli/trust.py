@@ -14,12 +14,6 @@ from vtax.host.home import Home
 from vtax.platforms.base import HostProgram
 from vtax.runner.consent import require_consent
 
-trust_option = click.option(
-    "--trust",
-    is_flag=True,
-    help="Allow root to run the programs and configurations that the study names, now and later.",
-)
-
 
 def consented(
     home: Home,
