@@ -33,6 +33,8 @@ def clean(text: str, longest: int = MAX_TEXT_CHARS) -> str:
     Each unsafe character becomes a replacement character. Truncated text ends in an ellipsis, with the number of
     omitted characters where it fits.
     """
+    if len(text) <= longest and text.isascii() and text.isprintable():  # which takes a fifth
+        return text
     if len(text) > longest >= MAX_TEXT_CHARS:
         kept = longest - len(left_out(len(text)))
         text = text[:kept] + left_out(len(text) - kept)
@@ -78,20 +80,20 @@ def cleaned(value: Any, most: int = VALUE.count) -> Any:
 
 def _cleaned(value: Any, levels: int, room: list[int]) -> Any:
     room[0] -= 1
-    if value is None or isinstance(value, bool):
-        return value
     if isinstance(value, str):
         return clean(value)
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, int):
         return value if abs(value) < MAX_INTEGER else f"{'-' if value < 0 else ''}{REPLACEMENT}"
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if not levels or not isinstance(value, dict | list | tuple):
-        return REPLACEMENT
-    if isinstance(value, dict):
+    if isinstance(value, dict) and levels:
         items = {}
         for name, item in value.items():
             if room[0] > 0:
                 items[clean(str(name), MAX_NAME_CHARS)] = _cleaned(item, levels - 1, room)
         return items
-    return [_cleaned(item, levels - 1, room) for item in value if room[0] > 0]
+    if isinstance(value, list | tuple) and levels:
+        return [_cleaned(item, levels - 1, room) for item in value if room[0] > 0]
+    return REPLACEMENT
