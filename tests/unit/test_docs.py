@@ -94,11 +94,13 @@ def test_every_step_of_a_trial_is_a_function_of_its_name():
 
 
 def test_the_changelog_and_the_citation_are_of_this_version():
-    newest = re.search(r"^## ([0-9.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    changelog, citation = (ROOT / name for name in ("CHANGELOG.md", "CITATION.cff"))
+    newest = re.search(r"^## (\S+), (\S+)$", changelog.read_text(), re.MULTILINE)
+    cited = re.search(r"^version: (.+)\ndate-released: (.+)$", citation.read_text(), re.MULTILINE)
     assert newest
     assert cited
-    assert newest[1] == cited[1] == __version__
+    assert newest.groups() == cited.groups()
+    assert newest[1] == __version__
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
