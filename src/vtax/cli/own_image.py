@@ -20,7 +20,7 @@ load_option = click.option(
     "--load",
     "load_of",
     metavar="COMMAND",
-    help="Load the server of --image with this command from a peer, instead of running STUDY; {url}, "
+    help="Load the server of --image with this command from a peer, as the only benchmark; {url}, "
     "{guest_address} and {port} are replaced by its address.",
 )
 serve_option = click.option(
