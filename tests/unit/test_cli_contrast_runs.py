@@ -221,6 +221,20 @@ def own_store(tmp_path: Path, use_store) -> None:
     use_store(tmp_path / "store.sqlite")
 
 
+@pytest.mark.usefixtures("own_store")
+def test_points_far_apart_have_units_of_their_own():
+    chosen = [cell for cell in cells() if cell.key in ("s-native", "r-native")]
+    for name in ("old-1", "new-1"):
+        run = a_run(name).platforms(PLATFORMS[0]).cells(chosen).blocks(4)
+        with Store.open(os.environ["VTAX_STORE"]) as opened:
+            run.values(
+                lambda cell, block, number: (block + 9) * (1000 if cell.key == "s-native" else 0.1)
+            ).stored(opened)
+    text = output_of("compare", "old-1", "new-1")
+    assert "direction=send, Gbit/s" in text
+    assert "direction=receive, Mbit/s" in text
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_store")
 @pytest.mark.parametrize(

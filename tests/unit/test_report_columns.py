@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -137,6 +138,9 @@ def test_a_column_of_a_column_that_leaves_leaves_too():
         ((Mean(0.627, 0.012, Scale("s")), Mean(0.6312, 0.0034, Scale("s"))), ("0.6270", "0.6312")),
         ((Mean(52340.0, 800.0, Scale("s")), Mean(9.85, 0.12, Scale("s"))), ("52 340", "9.8")),
         ((Mean(3.84, 0.4, Scale("s")), Mean(19.9, 1.9, Scale("ms"))), ("3.84", "19.9")),
+        ((Mean(1498.0, 0.0, Scale("bytes")), Mean(1497.9, 0.2, Scale("bytes"))), ("1 498", "1 498")),
+        ((Mean(0.1874, math.inf, Scale("s")), Mean(19.91, 1.9, Scale("s"))), ("0.19", "19.9")),
+        ((Mean(0.1874, math.inf, Scale("s")), Mean(19.91, math.inf, Scale("s"))), ("0.19", "19.91")),
     ],
 )  # fmt: skip
 def test_figures_of_one_kind_have_as_many_decimals_in_a_column(cells, shown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -32,22 +33,19 @@ def aligned(table: doc.Table) -> doc.Table:
 def _decimals_in(table: doc.Table, column: int) -> dict[_Kind, int]:
     """Return the decimals of the figures of each kind: of means the most, of shares the fewest that one has."""
     of: dict[_Kind, list[int]] = {}
-    decimals_by_kind: dict[_Kind, int] = {}
+    rooms: dict[_Kind, int] = {}
     for group in table.groups:
         for row in group.rows:
             for figure in _figures(row.cells[column]) if column < len(row.cells) else ():
                 kind, decimals = _own(figure)
-                if decimals is None:
-                    continue
-                of.setdefault(kind, []).append(decimals)
-                if isinstance(figure, doc.Mean):
+                if isinstance(figure, doc.Mean) and math.isfinite(figure.mean):
                     room = numbers.most_decimals(figure.mean, figure.scale)
-                    decimals_by_kind[kind] = min(decimals_by_kind.get(kind, room), room)
-    by_kind = {}
-    for kind, all_decimals in of.items():
-        by_kind[kind] = min(all_decimals)
-        if kind in decimals_by_kind:
-            by_kind[kind] = min(max(all_decimals), decimals_by_kind[kind])
+                    rooms[kind] = min(rooms.get(kind, room), room)
+                if decimals is not None:
+                    of.setdefault(kind, []).append(decimals)
+    by_kind = {kind: min(decimals) for kind, decimals in of.items()}
+    for kind, room in rooms.items():
+        by_kind[kind] = min(max(of.get(kind, [room])), room)
     return by_kind
 
 

@@ -66,11 +66,11 @@ def mean_and_half_width(
     is_of_many = math.isfinite(half_width) and half_width > _ONE_STEP * step
     limit = decimals_of(step, 1) + is_of_many if step else math.inf
     if not math.isfinite(half_width):
-        return (
-            number(mean) if limit >= _decimals_for(mean, DIGITS) else _cut(mean, int(limit))
-        ), ""
+        if limit < _decimals_for(mean, DIGITS):
+            return _cut(mean, int(limit)), ""
+        return _with_decimals(mean, decimals), ""
     if half_width == 0:
-        return number(mean), "±0"
+        return _with_decimals(mean, decimals), "±0"
     if own_decimals is None:
         return number(mean), f"±{number(half_width, 2)}"
     decimals = own_decimals if decimals is None else max(0, decimals, _decimals_for(mean, 2))
@@ -79,6 +79,13 @@ def mean_and_half_width(
     return fixed(mean, decimals), "±" + (
         fixed(half_width, decimals) if round(half_width, decimals) else number(half_width, 1)
     )
+
+
+def _with_decimals(mean: float, decimals: int | None) -> str:
+    """Return a mean that no half-width rounds: with the decimals of its column, or where that has none four digits."""
+    if decimals is None or not mean or not _is_plain(2 - _decimals_for(mean, 3)):
+        return number(mean)
+    return fixed(mean, max(0, decimals, _decimals_for(mean, 2)))
 
 
 def mean_decimals(mean: float, half_width: float, scale: Scale) -> int | None:

@@ -159,33 +159,42 @@ def _table(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table:
 def _table_of_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table:
     """Make the table of a metric: both means, their ratio with its interval, and the verdict on the treatment."""
     section = pairs[0].section
-    scale = shared.scale_of(section)
+    pairs_of_points = [
+        list(of) for _, of in groupby(pairs, key=lambda pair: levels_of(pair.levels))
+    ]
+    scales = shared.scales_of(replace(section, points=tuple(map(_point_of, pairs_of_points))))
+    unit = unit_of(scales[0].unit) if len(set(scales)) == 1 else ""
     half_width = msg("±{level}", level=doc.Share(contrasts.confidence, "declared"))
     treatment, baseline = contrasts.treatment.name, contrasts.baseline.name
     interval = _interval_title(contrasts, [pair.ratio for pair in pairs])
     columns = (
         shared.PLATFORM,
-        doc.Column("treatment_mean", _heading(treatment, scale), is_number=True),
+        doc.Column("treatment_mean", joined([treatment, unit], ",\n"), is_number=True),
         doc.Column("treatment_half_width", half_width, room="wide", of="treatment_mean"),
-        doc.Column("baseline_mean", _heading(baseline, scale), is_number=True),
+        doc.Column("baseline_mean", joined([baseline, unit], ",\n"), is_number=True),
         doc.Column("baseline_half_width", half_width, room="wide", of="baseline_mean"),
         doc.Column("percent", shared.percent_title(baseline, interval), is_number=True),
         doc.Column("verdict", msg("verdict")),
     )
     groups = []
-    for levels, point_pairs in groupby(pairs, key=lambda pair: levels_of(pair.levels)):
+    for of_point, scale in zip(pairs_of_points, scales, strict=True):
         rows = []
-        for pair in point_pairs:
+        for pair in of_point:
             platform = shared.platform_of(pair.treatment.platform)
             rows.append(doc.TableRow((platform, *_cells_of_runs(pair, scale))))
-        groups.append(doc.Group(tuple(rows), doc.Factor(levels) if levels else ""))
+        levels = levels_of(of_point[0].levels)
+        own_unit = unit_of(scale.unit) if unit == "" else ""
+        title = joined([doc.Factor(levels) if levels else "", own_unit], ", ")
+        groups.append(doc.Group(tuple(rows), title))
     return doc.Table(
         columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result"
     )
 
 
-def _heading(run: str, scale: doc.Scale) -> doc.Inline:
-    return msg("{run},\n{unit}", run=run, unit=unit_of(scale.unit))
+def _point_of(pairs: Sequence[CellPair]) -> ResultPoint:
+    """Return the rows of both sides at the point of all these pairs."""
+    rows = tuple(row for pair in pairs for row in (pair.treatment, pair.baseline))
+    return ResultPoint(pairs[0].name, pairs[0].levels, rows)
 
 
 def _cells_of_runs(pair: CellPair, scale: doc.Scale) -> list[doc.Inline]:
