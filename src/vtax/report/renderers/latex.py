@@ -29,7 +29,7 @@ _CHARACTERS: Mapping[str, str] = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$",
     "µ": r"\textmu{}", "∞": r"$\infty$", "–": r"\textendash{}", "…": r"\dots{}", "▼": r"$\blacktriangledown$",
-    "▽": r"$\triangledown$", "△": r"$\vartriangle$",
+    "π": r"$\pi$", "’": "'", "▽": r"$\triangledown$", "△": r"$\vartriangle$",
     "▲": r"$\blacktriangle$", "◆": r"$\blacklozenge$", "≤": r"$\leq$", "≥": r"$\geq$",
     "\N{NO-BREAK SPACE}": "~", "\N{NARROW NO-BREAK SPACE}": r"\,",
 }  # fmt: skip
