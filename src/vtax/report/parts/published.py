@@ -13,8 +13,10 @@ from vtax.report.document.terms import unit_of
 from vtax.study.changes import StudyChange, listed
 
 
-def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.Part]:
-    """Yield the numbers of the publication beside those of the run."""
+def parts_of(
+    numbers: Sequence[Published], analysis: Analysis, *, is_folded: bool
+) -> Iterator[doc.Part]:
+    """Yield the numbers of the publication beside those of the run. is_folded: on demand."""
     if not numbers:
         return
     columns = (
@@ -43,7 +45,7 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
     table = doc.table_of(columns, rows, key="published", label=label)
     text = msg("Published numbers are of other hardware: compare ratios of platforms, not rates.")
     parts = (table, doc.Paragraph(text, "muted"))
-    yield doc.Titled(msg("Published numbers"), parts, key="published numbers")
+    yield doc.Titled(msg("Published numbers"), parts, key="published numbers", is_folded=is_folded)
 
 
 def _quantity(entry: Published) -> doc.Inline:

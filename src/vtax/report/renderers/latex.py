@@ -40,7 +40,7 @@ _LONG, _LONG_END = (
     r"\end{longtable}}",
 )
 _SHRUNK = (
-    r"{\footnotesize\setlength{\tabcolsep}{3pt}"
+    r"{\par\footnotesize\setlength{\tabcolsep}{3pt}"
     r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{%s}"
 )
 _SHRUNK_END = r"\end{tabular}}\par}"
@@ -132,8 +132,8 @@ class _Page(TextPage):
         begin, end = _SHRUNK, _SHRUNK_END
         lines = []
         if table.repeats:
-            for group in table.groups:
-                lines += [_row(map(self._stacked, row.cells)) + "[2pt]" for row in group.rows]
+            rows = [_row(map(self._stacked, row.cells)) for g in table.groups for row in g.rows]
+            lines.append("\n\\addlinespace\n".join(rows))
         else:
             begin, end = _LONG, _LONG_END
             head.append(r"\endhead")

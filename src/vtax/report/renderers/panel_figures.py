@@ -38,7 +38,8 @@ _OF_A_GAP = (
     0.5  # of the gap between two neighbouring places, that all series of one may stand apart
 )
 _MAX_TICKS = 60
-_CELL_HEIGHT, _CELL_WIDTH = 34, 58
+_CELL_WIDTH, _CELL_LINE = 58, 12
+_CHARACTER_PX = 7  # of a label of a column
 _FILLS = ["#f4f7fb", "#9db8d9", "#10325f"]
 _BELOW, _MIDDLE, _ABOVE = "#8a3b12", "#f7f7f7", "#10325f"  # of values that have a middle
 _NARROW_INTERVAL = 0.02  # width of an interval, as a share of its estimate
@@ -330,9 +331,10 @@ class _Cells(_Panel):
                     is_dark = self._darkness(bounded[0], low, high) > _DARK
                     record |= {"fill": bounded[0], "ink": "white" if is_dark else "black"}
                 records.append(record)
+            lines_of_cell = max([2, *(len(record["text"].split("\n")) for record in records)])
             yield {
-                "width": max(self.width, _CELL_WIDTH * len(columns)),
-                "height": _CELL_HEIGHT * len(rows),
+                "width": self._width_of(columns),
+                "height": _CELL_LINE * (lines_of_cell + 1) * len(rows),
                 "layer": list(self._layers(records, columns, rows, low, high)),
                 "title": self.title(is_right),
                 "resolve": {"scale": {"fill": "independent"}},
@@ -350,7 +352,8 @@ class _Cells(_Panel):
     def _layers(
         self, records: list[Spec], columns: list[str], rows: list[str], low: float, high: float
     ) -> Iterator[Spec]:
-        angle = -35 if max(map(len, columns), default=0) > 8 else 0
+        longest_px = _CHARACTER_PX * max(map(len, columns), default=0)
+        angle = -35 if longest_px * len(columns) > self._width_of(columns) else 0
         at: Spec = {}
         for channel, names, title in (
             ("x", columns, self.chart.x_title),
@@ -359,7 +362,7 @@ class _Cells(_Panel):
             look: Spec = {"domain": False, "ticks": False, "grid": False}
             look |= {"labelAngle": angle} if channel == "x" else {}
             axis = {"title": self.text(title) or None, **look}
-            scale = {"domain": names, "padding": 0}
+            scale = {"type": "band", "domain": names, "padding": 0}
             at[channel] = {"field": channel, "type": "nominal", "scale": scale, "axis": axis}
         middle = self.panel.middle
         domain, fills = [low, high], _FILLS
@@ -375,10 +378,13 @@ class _Cells(_Panel):
         label_style: Spec = {
             "fontSize": 9,
             "lineBreak": "\n",
-            "lineHeight": 12,
+            "lineHeight": _CELL_LINE,
             "baseline": "middle",
         }
         yield texts(records, at, ink, dy=up, **label_style)
+
+    def _width_of(self, columns: list[str]) -> int:
+        return max(self.width, _CELL_WIDTH * len(columns))
 
     def _darkness(self, value: float, low: float, high: float) -> float:
         """From 0, the lightest fill of the values from low to high, to 1."""

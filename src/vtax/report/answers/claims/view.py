@@ -56,8 +56,8 @@ def document(source: Source, options: Options) -> doc.Document:
 def document_of(
     claims: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False
 ) -> doc.Document:
-    """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand,
-    in a report, which has named the publication."""
+    """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: those of judged
+    claims on demand, in a report, which has named the publication."""
     data = values_of(
         replace(
             claims,
@@ -71,15 +71,22 @@ def document_of(
         parts += [] if is_folded else published_numbers.of_publication(analysis)
         parts += [*_mapping(claims), _overview(claims, analysis), *_method(claims, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
-        shown_claims = (claim for claim in claims.claims if is_full or claim.judgement is not None)
-        sections = [_section(claim, claims, marks, is_full=is_full) for claim in shown_claims]
+        differences = list(published_numbers.differences(analysis))
         if is_folded:
-            sections = [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)]
-        parts += sections
-        parts += published_numbers.differences(analysis)
-    parts += published_numbers.parts_of(claims.published, analysis)
+            parts += _folded(msg("Judged claims in full"), list(_judged(claims, marks)))
+            parts += _folded(msg("Differences from the publication"), differences)
+        else:
+            shown_claims = [c for c in claims.claims if is_full or c.judgement is not None]
+            parts += [_section(claim, claims, marks, is_full=is_full) for claim in shown_claims]
+            parts += differences
+    parts += published_numbers.parts_of(claims.published, analysis, is_folded=is_folded)
     lead = (joined([analysis.name, joined(_counts(claims.claims))], ": "),) if claims.claims else ()
     return doc.Document(VIEW.title, tuple(parts), lead, data=data, colours=analysis.colours)
+
+
+def _folded(title: doc.Inline, parts: Sequence[doc.Part]) -> list[doc.Part]:
+    """Return parts on demand, if there are any."""
+    return [doc.Titled(title, tuple(parts), is_folded=True)] if parts else []
 
 
 def _counts(claims: Sequence[JudgedClaim]) -> list[doc.Inline]:
@@ -325,43 +332,64 @@ def _certainty(comparison: ClaimedComparison) -> float:
 def _comparisons(
     claim: JudgedClaim, comparisons: Sequence[ClaimedComparison], claims: Claims, marks: Marks
 ) -> doc.Table:
-    shared_factors = _alike(claim.comparisons)
     has_published = claim.claim.published is not None
-    columns = (
-        doc.Column("compared", msg("compared"), wraps=True),
-        doc.Column("claimed", msg("claimed")),
-        *((doc.Column("published", msg("published"), is_number=True),) if has_published else ()),
-        doc.Column("percent", msg("here\n[interval]"), is_number=True),
-        doc.Column("blocks", msg("blocks"), is_number=True, room="wide"),
+    return doc.table_of(
+        _columns(has_published=has_published),
+        _rows(claim, comparisons, claims, marks, has_published=has_published),
+        key=claim.claim.id,
+        label=msg("comparisons of {claim}", claim=claim.claim.id),
+        style="list",
     )
-    rows = []
+
+
+def _judged(claims: Claims, marks: Marks) -> Iterator[doc.Table]:
+    """Yield one table of the comparisons of every judged claim, below where it stands and what is to know of it."""
+    judged_claims = [claim for claim in claims.claims if claim.judgement and claim.comparisons]
+    has_published = any(claim.claim.published is not None for claim in judged_claims)
+    groups = []
+    for claim in judged_claims:
+        rows = _rows(claim, claim.comparisons, claims, marks, has_published=has_published)
+        name = joined([claim.claim.id, _word(claim)], ": ")
+        title = joined([name, term(claim.claim.source), term(claim.claim.note)], "; ")
+        groups.append(doc.Group(tuple(rows), title))
+    if groups:
+        label = msg("Judged claims in full")
+        columns = tuple(_columns(has_published=has_published))
+        yield doc.Table(columns, tuple(groups), key="judged", label=label, style="list")
+
+
+def _columns(*, has_published: bool) -> Iterator[doc.Column]:
+    yield doc.Column("compared", msg("compared"), wraps=True)
+    yield doc.Column("claimed", msg("claimed"))
+    if has_published:
+        yield doc.Column("published", msg("published"), is_number=True)
+    yield doc.Column("percent", msg("here\n[interval]"), is_number=True)
+    yield doc.Column("blocks", msg("blocks"), is_number=True, room="wide")
+
+
+def _rows(
+    claim: JudgedClaim,
+    comparisons: Sequence[ClaimedComparison],
+    claims: Claims,
+    marks: Marks,
+    *,
+    has_published: bool,
+) -> Iterator[doc.TableRow]:
+    """Yield a row for each comparison. has_published: whether the table has a column for what is published."""
+    shared_factors = _alike(claim.comparisons)
     for comparison in comparisons:
         published_here: tuple[doc.Inline, ...] = ()
         if has_published:
-            first = claim.claim.published if comparison.check == claim.claim.check[0] else None
-            published_here = (_amount(first) if first is not None else doc.Nothing(),)
+            is_first = comparison.check == claim.claim.check[0]
+            published = claim.claim.published if is_first else None
+            published_here = (_amount(published) if published is not None else doc.Nothing(),)
         cells: tuple[doc.Inline, ...] = (styled(comparison.reason, "error"),)
         if comparison.tested is not None:
             ratio = comparison.tested.ratio
             share = doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
             cells = (share, doc.Count(comparison.tested.n_blocks))
-        rows.append(
-            doc.TableRow(
-                (
-                    _what(comparison, claims, marks, shared_factors),
-                    _range(comparison),
-                    *published_here,
-                    *cells,
-                )
-            )
-        )
-    return doc.table_of(
-        columns,
-        rows,
-        key=claim.claim.id,
-        label=msg("comparisons of {claim}", claim=claim.claim.id),
-        style="list",
-    )
+        what = _what(comparison, claims, marks, shared_factors)
+        yield doc.TableRow((what, _range(comparison), *published_here, *cells))
 
 
 def _what(

@@ -115,14 +115,16 @@ class _Builder:
     def chart(self) -> doc.Chart:
         """Return the chart; of a table its rows are benchmarks with their metrics, or platforms."""
         figure, places = self.figure, self.drawing.single or self.drawing.places
-        row_axis = figure.y
+        row_axis, x_axis = figure.y, figure.x
         if figure.kind == "table":
             row_axis = _ROW if figure.x == PLATFORM else PLATFORM
+            if figure.x == METRIC and len(figure.benchmarks) > 1:
+                x_axis = _ROW
         panels = self._keys(places, figure.panel)
         rows = self._keys(places, row_axis)
         series = self._keys(places, figure.series)
         at_x: dict[str, float] = {}
-        for number, key in enumerate(self._keys(places, figure.x)):
+        for number, key in enumerate(self._keys(places, x_axis)):
             at_x[key] = _number(key) if figure.kind == "lines" else float(number)
         drawn, values = [], []
         for number, panel in enumerate(panels):
@@ -133,7 +135,7 @@ class _Builder:
                     continue
                 value = doc.ChartValue(
                     panel=number,
-                    x=at_x[self._key(place, figure.x)],
+                    x=at_x[self._key(place, x_axis)],
                     series=series.index(self._key(place, figure.series)),
                     y=rows.index(self._key(place, row_axis)),
                     left=_bounded(place.tests.drawn) if place.tests else None,
@@ -147,7 +149,7 @@ class _Builder:
             legend.append(doc.ChartSeries(label, self._colour(key, number)))
         x_labels = []
         if figure.x != TEST:
-            x_labels = [(x, self._marked(key, places)) for key, x in at_x.items()]
+            x_labels = [(x, self._marked(key, x_axis, places)) for key, x in at_x.items()]
         is_printed = any(value.printed for value in values)
         return doc.Chart(
             kind=figure.kind,
@@ -247,10 +249,10 @@ class _Builder:
             return label if is_alone else joined([label, metric], " ")
         return shared.level_label(axis, key) if axis else key
 
-    def _marked(self, key: str, places: Sequence[Plotted]) -> doc.Inline:
+    def _marked(self, key: str, axis: str, places: Sequence[Plotted]) -> doc.Inline:
         """Return the label of a key of the horizontal axis, with a sign where values are of another quantity."""
-        label = self._label(key, self.figure.x, places)
-        key_places = [place for place in places if self._key(place, self.figure.x) == key]
+        label = self._label(key, axis, places)
+        key_places = [place for place in places if self._key(place, axis) == key]
         if any(place.is_other_quantity for place in key_places):
             return joined([label, _OTHER_SIGN], " ")
         return label

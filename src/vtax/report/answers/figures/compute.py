@@ -165,6 +165,20 @@ def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
     )
 
 
+def has_means(label: str, analysis: Analysis) -> bool:
+    """Return whether figures of the publication draw a benchmark's means on every platform that was tested."""
+    figures = [
+        figure
+        for figure in figures_of(analysis)
+        if label in figure.benchmarks and "value" in figure.quantities
+    ]
+    return all(
+        any(figure.shows_platform(platform.name) for figure in figures)
+        for platform in analysis.platforms
+        if platform.available
+    )
+
+
 def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) -> list[Drawing]:
     """Return every figure that the run's study declares. mapped: platform of the publication -> platform of the run.
 

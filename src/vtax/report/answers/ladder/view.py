@@ -131,7 +131,7 @@ def _table(ladder: Ladder, analysis: Analysis) -> doc.Table:
     )
     rows = [_cells(step, ladder) for step in ladder.steps]
     key = f"ladder {ladder.section.name} {ladder.point.key}"
-    return doc.table_of(columns, rows, key=key, label=msg("rungs"))
+    return doc.table_of(columns, rows, key=key, label=msg("rungs"), style="list")
 
 
 def orders_sections(orders: Sequence[BothOrders], analysis: Analysis) -> Iterator[doc.Titled]:
@@ -150,7 +150,11 @@ def orders_sections(orders: Sequence[BothOrders], analysis: Analysis) -> Iterato
             doc.Column("verdict", msg("verdict")),
         )
         table = doc.table_of(
-            columns, rows, key=f"orders {section.name} {key}", label=msg("mechanisms")
+            columns,
+            rows,
+            key=f"orders {section.name} {key}",
+            label=msg("mechanisms"),
+            style="list",
         )
         yield doc.Titled(_title(of_point[0]), (table,), subtitle=shared.subtitle_of(section))
 

@@ -15,6 +15,7 @@ from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.answers.capacity.show import capacity_lines
+from vtax.report.answers.figures.compute import has_means
 from vtax.report.answers.hosts.fleet import fleet_of
 from vtax.report.answers.hosts.show_summary import fleet_answer
 from vtax.report.answers.ladder import view as ladder
@@ -247,7 +248,8 @@ def _section(section: Section, source: Source, options: Options) -> doc.Titled:
 
 
 def _chapter(section: Section, source: Source, *, has_ratios: bool, is_folded: bool) -> doc.Titled:
-    """Return the table of a metric, its figures and further statistics as a report has them.
+    """Return the table of a metric, its figures and further statistics as a report has them; the table alone where
+    figures of a publication draw the means of its benchmark.
 
     has_ratios: whether figures of the metric show ratios; else one figure has those of every metric.
     is_folded: show all of it on demand, as where the overview has the percents of several rows.
@@ -257,18 +259,21 @@ def _chapter(section: Section, source: Source, *, has_ratios: bool, is_folded: b
     title: doc.Inline = msg("Table")
     if len(section.points) > 1:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
+    has_statistics = section.metric.is_primary and not has_means(section.label, analysis)
     further_parts: list[doc.Part] = []
-    if section.metric.is_primary:
+    if has_statistics:
         style: Literal["", "beside"] = "" if has_ratios else "beside"
         further_parts.append(replace(further_statistics(section, analysis), style=style))
         further_parts += figures_of(section, analysis, has_ratios=has_ratios)
+    if section.metric.is_primary:
         further_parts += within_trials.parts_of(section, source)
     if is_folded and further_parts:
-        title = joined([title, msg("figures and further statistics")])
+        rest = msg("figures and further statistics") if has_statistics else msg("figures")
+        title = joined([title, rest])
     if is_folded:
         table = [doc.Titled(title, (*table, *further_parts), is_folded=True)]
     elif further_parts:
-        title = msg("Figures and further statistics")
+        title = msg("Figures and further statistics") if has_statistics else msg("Figures")
         table.append(doc.Titled(title, tuple(further_parts), is_folded=True))
     return _titled(section, tuple(table), analysis)
 
@@ -345,7 +350,8 @@ def overview(analysis: Analysis) -> Iterator[doc.Part]:
 
 
 def _further(sections: Sequence[Section], analysis: Analysis) -> doc.Table:
-    """Return metrics that do not answer: the percent of the baseline of each platform, or its mean without one."""
+    """Return metrics that do not answer: the percent of the baseline of each platform, or its mean without one; what
+    is undecided has no bound."""
     lines = [(section, point) for section in sections for point in section.points]
     return _percent_table(lines, analysis, "further", msg("Further metrics"))
 
@@ -547,11 +553,10 @@ def _shares(
         if row.ratio is None or row.verdict is None:
             yield doc.Nothing() if section.is_answer else _mean(section, row)
             continue
-        share = replace(
-            shared.relative_of(row.ratio, section),
-            verdict=shared.verdict_of(row.verdict, row.ratio, section, is_compact=is_plain),
-            shows=shows,
-        )
+        verdict = shared.verdict_of(row.verdict, row.ratio, section, is_compact=is_plain)
+        if not section.is_answer:
+            verdict = replace(verdict, bound="")
+        share = replace(shared.relative_of(row.ratio, section), verdict=verdict, shows=shows)
         is_muted = is_plain and row.verdict.kind == "undecided"
         yield muted(share) if is_muted else share
 
