@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from shown import page as page_of
 
+from vtax.report.answers.result import view as result
 from vtax.report.document import Document, FigureGroup, FigureRow, RowFigure, Warnings
 from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.renderers.figures import spec_of
@@ -69,6 +70,13 @@ def test_further_metrics_are_one_table_with_every_platform_beside_the_baseline(a
     assert more[1].count("<table") == more[1].count('<table class="overview">') == 1
     assert "<article" not in more[1]
     assert "<a href" not in more[1]
+
+
+def test_further_metrics_that_are_many_are_a_command(analysis, monkeypatch):
+    monkeypatch.setattr(result, "_MOST_FURTHER", 0)
+    page = page_of(analysis)
+    assert not re.search(r"<summary>\d+ more metrics?</summary>", page)
+    assert re.search(r"vtax show \S+ --all</code>: tables? of \d+ metrics?", page)
 
 
 def test_warnings_of_one_code_stand_on_one_line_with_their_count():

@@ -244,6 +244,15 @@ def test_no_text_is_part_of_the_end_of_the_line_before_it_in_latex(document, fir
     assert not [end for end in ends if end.startswith(("*", "["))]
 
 
+@pytest.mark.parametrize(("count", "sizes"), [(14, [14]), (15, [8, 7]), (30, [10, 10, 10])])
+def test_latex_sets_a_table_that_is_too_long_for_a_page_as_several(document, count, sizes):
+    columns = (Column("a", "name", wraps=True), Column("b", "value", is_number=True))
+    rows = tuple(TableRow((f"row {n}", "5")) for n in range(count))
+    table = Table(columns, (Group(rows),), repeats=True)
+    _, *tables = latex(replace(document, parts=(table,))).split(r"\toprule")
+    assert [text.count("row ") for text in tables] == sizes
+
+
 def test_latex_sets_wide_tables_within_a_line(document, golden):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
     wide = Table(columns, (Group((TableRow((Count(1), "long")),)),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -49,7 +50,8 @@ _ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = (
     0.12,
     0.3,
 )  # of a line: for columns that wrap, less that of each other
-_ROOM_OF_NAMES = 0.18  # of a line, in a table on one line's width
+_ROOM_OF_NAMES = 0.26  # of a line, in a table on one line's width
+_MOST_ROWS = 14  # of such a table, so that it fits a page; more are several tables
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
@@ -129,18 +131,20 @@ class _Page(TextPage):
             else:
                 kinds.append("r" if is_number else "l")
         head = [r"\toprule", _row(map(self._title, titles_of(table), grid.is_number)), r"\midrule"]
-        begin, end = _SHRUNK, _SHRUNK_END
-        lines = []
         if table.repeats:
             rows = [_row(map(self._stacked, row.cells)) for g in table.groups for row in g.rows]
-            lines.append("\n\\addlinespace\n".join(rows))
-        else:
-            begin, end = _LONG, _LONG_END
-            head.append(r"\endhead")
-            for title, cells in grid.lines:
-                heading = rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escaped(title)}}}}}"
-                lines.append(_row([heading] if title else map(escaped, cells)))
-        return "\n".join([begin % " ".join(kinds), *head, *lines, r"\bottomrule", end])
+            tables = []
+            for part in _evenly(rows):
+                body = "\n\\addlinespace\n".join(part)
+                begin = _SHRUNK % " ".join(kinds)
+                tables.append("\n".join([begin, *head, body, r"\bottomrule", _SHRUNK_END]))
+            return "\n\n".join(tables)
+        lines = []
+        for title, cells in grid.lines:
+            heading = rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escaped(title)}}}}}"
+            lines.append(_row([heading] if title else map(escaped, cells)))
+        head.append(r"\endhead")
+        return "\n".join([_LONG % " ".join(kinds), *head, *lines, r"\bottomrule", _LONG_END])
 
     def _stacked(self, cell: doc.Inline) -> str:
         """Return a figure that is judged, its interval and its word below each other."""
@@ -162,6 +166,13 @@ class _Page(TextPage):
                 *(escaped(f"({mark})") for mark in self.formatter.marks(title)),
             ]
         return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
+
+
+def _evenly(rows: Sequence[str]) -> list[Sequence[str]]:
+    """Return rows in as few parts of about one size as fit a page each."""
+    count = max(math.ceil(len(rows) / _MOST_ROWS), 1)
+    size = max(math.ceil(len(rows) / count), 1)
+    return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
 
 def _row(cells: Iterable[str]) -> str:

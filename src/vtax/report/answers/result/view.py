@@ -57,6 +57,7 @@ _OF_TIME = frozenset(
     {"drift", "drift-of-cells", "drift-of-cells-between", "host-busy", "host-steal"}
 )
 """Warnings of what changes while a run goes on."""
+_MOST_FURTHER = 40  # rows of metrics that do not answer, of a report
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
@@ -201,8 +202,7 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
             chapter = _chapter(section, source, has_ratios=not figures, is_folded=is_folded)
             parts.append(chapter)
     if other_sections:
-        title = plural("{count} more metric", "{count} more metrics", len(other_sections))
-        parts.append(doc.Titled(title, (_further(other_sections, analysis),), is_folded=True))
+        parts.append(_further(other_sections, analysis))
     yield doc.Titled(msg("Results"), tuple(parts), key="results")
 
 
@@ -349,11 +349,17 @@ def overview(analysis: Analysis) -> Iterator[doc.Part]:
     yield replace(_percent_table(lines, analysis, "overview", msg("Overview")), repeats=True)
 
 
-def _further(sections: Sequence[Section], analysis: Analysis) -> doc.Table:
+def _further(sections: Sequence[Section], analysis: Analysis) -> doc.Part:
     """Return metrics that do not answer: the percent of the baseline of each platform, or its mean without one; what
-    is undecided has no bound."""
+    is undecided has no bound. Where they are many, the command that prints their tables."""
     lines = [(section, point) for section in sections for point in section.points]
-    return _percent_table(lines, analysis, "further", msg("Further metrics"))
+    if len(lines) > _MOST_FURTHER:
+        tables = plural("table of {count} metric", "tables of {count} metrics", len(sections))
+        command = doc.Styled(f"vtax show {analysis.name} --all", "code")
+        return doc.Paragraph(joined([command, tables], ": "), "muted")
+    title = plural("{count} more metric", "{count} more metrics", len(sections))
+    table = _percent_table(lines, analysis, "further", msg("Further metrics"))
+    return doc.Titled(title, (table,), is_folded=True)
 
 
 def _percent_table(
