@@ -111,13 +111,14 @@ def shipped_plugin(kind: str, name: str) -> Any | None:
 def has_foreign_plugin(kind: str) -> bool:
     """Return whether there may be a plug-in of a kind that vtax does not ship. Imports none.
 
-    kind: a key of KINDS but `view`.
+    kind: a key of KINDS.
     """
     if _FILES or entry_points(group=KINDS[kind]):
         return True
-    files: list[Path] = []
-    for directory in importlib.import_module(KINDS[kind]).__path__:
-        files += Path(directory).rglob("*.py")
+    files = []
+    for module in _shipped_modules(kind):
+        spec = importlib.util.find_spec(module)
+        files.append(Path(str(spec.origin if spec else "")))
     return not are_files_of_vtax(files)
 
 
