@@ -101,7 +101,7 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
                 tool = result.foreground
                 return {
                     **result.outcome.values,
-                    CPU_S: tool.user_s + tool.system_s if tool else 0.0,
+                    CPU_S: tool.cpu_s if tool else 0.0,
                 }
 
             yield measure

@@ -31,7 +31,7 @@ def version_output(command, suite):
 def client(stdout, *, status=0, stderr="", outside_s=100.0, cpu_s=0.0):
     return {
         "client": CommandResult(
-            ("tool",), status, stdout, stderr, outside_s, outside_s, user_s=cpu_s
+            ("tool",), status, stdout, stderr, outside_s, outside_s, cpu_s=cpu_s
         )
     }
 

@@ -82,9 +82,7 @@ def results_of(name, texts):
     """The programs of a trial that printed these texts, by role."""
     tool = registry.get(name).tool
     return {
-        role: CommandResult(
-            (tool,), 0, text, texts.get(role + ERRORS, ""), 100.0, 100.0, user_s=1.0
-        )
+        role: CommandResult((tool,), 0, text, texts.get(role + ERRORS, ""), 100.0, 100.0, cpu_s=1.0)
         for role, text in texts.items()
         if not role.endswith(ERRORS)
     }

@@ -19,7 +19,7 @@ class Tool:
     context: Context = CONTEXT
     outside_s: float = 100.0
     inside_s: float | None = None
-    user_s: float = 0.1
+    cpu_s: float = 0.1
 
     def read(self, file):
         return (FIXTURES / self.name / file).read_text()
@@ -33,14 +33,14 @@ class Tool:
         context=None,
         outside_s=None,
         inside_s=None,
-        user_s=None,
+        cpu_s=None,
         **given,
     ):
         benchmark, outside_s = registry.get(self.name), outside_s or self.outside_s
         inside_s = inside_s or self.inside_s or outside_s
-        user_s = self.user_s if user_s is None else user_s
+        cpu_s = self.cpu_s if cpu_s is None else cpu_s
         result = CommandResult(
-            (benchmark.tool,), status, text, stderr, outside_s, inside_s, user_s=user_s
+            (benchmark.tool,), status, text, stderr, outside_s, inside_s, cpu_s=cpu_s
         )
         return benchmark.parse(
             benchmark.Parameters(**given), context or self.context, {"single": result}

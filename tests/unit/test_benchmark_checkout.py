@@ -7,7 +7,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.checkout import Checkout, CheckoutParameters
 
 BENCHMARK = Checkout()
-TOOL = Tool("checkout", Context(vcpus=1, memory_bytes=2**30, flow=2), outside_s=10.0, user_s=6.5)
+TOOL = Tool("checkout", Context(vcpus=1, memory_bytes=2**30, flow=2), outside_s=10.0, cpu_s=6.5)
 DIRECTORY = "/scratch/vtax-checkout-2"
 
 

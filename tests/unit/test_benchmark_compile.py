@@ -8,7 +8,7 @@ from vtax.benchmarks.compile import Compile
 
 BENCHMARK = Compile()
 
-TOOL = Tool("compile", Context(vcpus=2, memory_bytes=2**29, flow=1), outside_s=4.0, user_s=3.5)
+TOOL = Tool("compile", Context(vcpus=2, memory_bytes=2**29, flow=1), outside_s=4.0, cpu_s=3.5)
 read, parse, command = TOOL.read, TOOL.parse, TOOL.command
 ALL, SOME, BROKEN = "gcc-14.2.0-465-files.txt", "gcc-14.2.0-20-files.txt", "gcc-14.2.0-broken-file"
 DIRECTORY = "/scratch/vtax-compile-1"

@@ -34,7 +34,7 @@ def test_a_timer_is_late_by_what_is_above_its_interval():
 
 def test_short_loops_and_sides_on_two_cpus_are_warnings():
     text = read("1.0-syscall.txt")
-    (warning,) = parse(text, outside_s=0.01, inside_s=0.009, user_s=0, loops=300).warnings
+    (warning,) = parse(text, outside_s=0.01, inside_s=0.009, cpu_s=0, loops=300).warnings
     assert warning.code == "loops-short"
     futex = text.replace("operation syscall", "operation futex")
     assert "two-cpus" in codes(parse(futex, operation="futex", loops=300))

@@ -3,7 +3,7 @@
 import pytest
 from tool_under_test import Tool
 
-TOOL = Tool("python-imports", outside_s=1.5, user_s=0.75)
+TOOL = Tool("python-imports", outside_s=1.5, cpu_s=0.75)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_the_time_is_that_of_one_start_by_the_outside_clock(file, starts, files,
 
 
 def test_no_cpu_time_is_claimed_that_the_guest_did_not_account():
-    outcome = TOOL.parse(TOOL.read("3.13.5.txt"), user_s=0.0)
+    outcome = TOOL.parse(TOOL.read("3.13.5.txt"), cpu_s=0.0)
     assert set(outcome.values) == {"time"}
 
 

@@ -97,7 +97,7 @@ REFUSED = [
         for old, new in (("install ", ""), (" ns\ncheck", " s\ncheck"), ("29 files\n", ""))
     ),
     refused("checkout", "2.47.3.txt", "has no files", ("of 29 files", "of 0 files")),
-    refused("checkout", "2.47.3.txt", "of CPU time", user_s=300.0),
+    refused("checkout", "2.47.3.txt", "of CPU time", cpu_s=300.0),
     refused(
         "checkout",
         "no-repository.txt",
@@ -128,7 +128,7 @@ REFUSED = [
         "20 files were compiled where 21 were",
         given={"files": 21},
     ),
-    refused("compile", "gcc-14.2.0-20-files.txt", "of CPU time", given={"files": 20}, user_s=30.0),
+    refused("compile", "gcc-14.2.0-20-files.txt", "of CPU time", given={"files": 20}, cpu_s=30.0),
     refused(
         "dd",
         "",
@@ -211,7 +211,7 @@ REFUSED = [
             ("seconds 0.000051307", "seconds 7.0", "reports 7 s of loops"),
         )
     ),
-    refused("kernel-paths", "1.0-syscall.txt", "of CPU time", given={"loops": 300}, user_s=9.0),
+    refused("kernel-paths", "1.0-syscall.txt", "of CPU time", given={"loops": 300}, cpu_s=9.0),
     refused(
         "linpack",
         "1.0-100-double.txt",
@@ -254,9 +254,9 @@ REFUSED = [
         "and the guest counted",
         given=LINPACK,
         run_s=0.01,
-        user_s=0.0,
+        cpu_s=0.0,
     ),
-    refused("linpack", "1.0-100-double.txt", "of CPU time", given=LINPACK, user_s=9.0),
+    refused("linpack", "1.0-100-double.txt", "of CPU time", given=LINPACK, cpu_s=9.0),
     refused("memcached", "trixie-refused.txt", "status 1: servers: 127", status=1),
     refused("memcached", "bookworm-refused.txt", UNKNOWN),
     refused("memcached", "trixie-no-statistics.txt", UNKNOWN),
@@ -366,7 +366,7 @@ REFUSED = [
         status=2,
         given=LONG,
     ),
-    refused("pi", "cln-1.3.6.txt", "of CPU time", given=MANY, user_s=9.0),
+    refused("pi", "cln-1.3.6.txt", "of CPU time", given=MANY, cpu_s=9.0),
     *(
         refused(name, text, "that vtax knows", given=MANY)
         for name in PI
@@ -413,7 +413,7 @@ REFUSED = [
         error="3.11.2-minimal.err",
         status=1,
     ),
-    refused("python-imports", "3.13.5.txt", "of CPU time", user_s=300.0),
+    refused("python-imports", "3.13.5.txt", "of CPU time", cpu_s=300.0),
     refused("redis", "", "status 1: Could not connect to Redis", error="8.0-refused.err", status=1),
     refused("redis", "", UNKNOWN),
     refused("redis", "8.0.txt", UNKNOWN, ("====== GET", "====== PUT"), given={"requests": 20_000}),
@@ -452,7 +452,7 @@ REFUSED = [
         refused("stream", "1.0-1-thread.txt", "no time at all", ("copy 6267.4", f"copy {rate}"))
         for rate in ("inf", "nan", "0.0")
     ),
-    refused("stream", "1.0-1-thread.txt", "of CPU", user_s=5.0),
+    refused("stream", "1.0-1-thread.txt", "of CPU", cpu_s=5.0),
     *(
         refused("stream", "1.0-2-threads.txt", f"vtax-stream failed with {words}", status=status)
         for status, words in ((1, "status 1"), (-9, r"signal 9 \(SIGKILL\)"), (-99, "signal 99"))
@@ -474,7 +474,7 @@ REFUSED = [
         "sysbench-cpu",
         "sysbench/1.0.20-1-thread.txt",
         r"used 4\.00 s of CPU time; 1 CPUs have 3\.00 s",
-        user_s=4.0,
+        cpu_s=4.0,
         context=Context(1, 2**29),
     ),
     refused("sysbench-cpu", "CPU speed:\n    events/s (eps): 12.0\n", "no line like"),
@@ -547,7 +547,7 @@ def test_another_or_an_impossible_report_costs_its_trial(
         text_of(benchmark, error),
         run_s,
         ran.get("inside_s", run_s),
-        user_s=ran.get("user_s", 0.1),
+        cpu_s=ran.get("cpu_s", 0.1),
     )
     role = "client" if benchmark in OF_CLIENTS else "single"
     made = registry.get(benchmark)

@@ -15,7 +15,7 @@ BENCHMARK = SysbenchCpu()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)
-TOOL = Tool("sysbench-cpu", CONTEXT, outside_s=3.0, user_s=0.5)
+TOOL = Tool("sysbench-cpu", CONTEXT, outside_s=3.0, cpu_s=0.5)
 
 
 def parse(fixture, **given):
@@ -75,9 +75,7 @@ def test_a_fixed_number_of_events_gives_the_time_it_lasted():
 
 
 def test_cpu_time_is_per_thousand_events():
-    assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(
-        1.2
-    )
+    assert parse("1.0.20-500-events", cpu_s=0.6).values["cpu_per_1000_events"] == pytest.approx(1.2)
 
 
 def test_doubtful_settings_are_said():

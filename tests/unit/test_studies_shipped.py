@@ -59,7 +59,7 @@ def test_arrays_of_stream_are_four_times_the_cache(name, cache_mib, monkeypatch)
         elements, repetitions = command.argv[1:]
         kernels = "".join(f"{kernel} 9000.0 MB/s 0.5 0.5 0.5\n" for kernel in stream.KERNELS)
         said = f"threads 1\narray_bytes {8 * int(elements)}\nrepetitions {repetitions}\n{kernels}valid yes\n"
-        result = CommandResult(command.argv, 0, said, "", 5.0, 5.0, user_s=1.0)
+        result = CommandResult(command.argv, 0, said, "", 5.0, 5.0, cpu_s=1.0)
         outcome = point.benchmark.parse(point.parameters, context, {"single": result})
         assert outcome.warnings == ()
         assert (
@@ -76,7 +76,7 @@ def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name):
     for point, context in points(name, "dd"):
         size = point.parameters.model_dump()["file_size"]
         said = f"{size} bytes (1 GB, 1 GiB) copied, 0.5 s, 1 GB/s\n"
-        result = CommandResult(("dd",), 0, "", said, 1.0, 1.0, user_s=0.1)
+        result = CommandResult(("dd",), 0, "", said, 1.0, 1.0, cpu_s=0.1)
         warnings = point.benchmark.parse(point.parameters, context, {"single": result}).warnings
         declared = paper is not None and any(
             "page cache" in each.here for each in paper.differences

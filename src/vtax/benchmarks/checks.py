@@ -48,11 +48,10 @@ def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
 
     tool: its name in the error.
     """
-    used_s = result.user_s + result.system_s
     available_s = context.vcpus * result.outside_s
-    if used_s > available_s * _CPU_ROOM + _CPU_ROOM_S + context.cpu_room_s:
+    if result.cpu_s > available_s * _CPU_ROOM + _CPU_ROOM_S + context.cpu_room_s:
         raise BenchmarkError(
-            f"{tool} used {used_s:.2f} s of CPU time; {context.vcpus} CPUs have {available_s:.2f} s",
+            f"{tool} used {result.cpu_s:.2f} s of CPU time; {context.vcpus} CPUs have {available_s:.2f} s",
             hint="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",
         )
 

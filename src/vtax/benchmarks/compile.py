@@ -163,9 +163,9 @@ class Compile(Benchmark):
                 f"{match[1]} files were compiled where {parameters.files} were requested"
             )
         check_cpu("make", result, context)
-        values = {"time": result.outside_s, "cpu_time": result.user_s + result.system_s}
-        if values["cpu_time"] <= 0:  # too short for the guest's accounting
-            del values["cpu_time"]
+        values = {"time": result.outside_s}
+        if result.cpu_s > 0:  # else too short for the guest's accounting
+            values["cpu_time"] = result.cpu_s
         effective = {
             "files": parameters.files,
             "jobs": _jobs(parameters, context),

@@ -142,9 +142,8 @@ class Memcached(Service):
             raise BenchmarkError(
                 f"memcaslap reports {elapsed_s:g} s, but it ran for {result.outside_s:.3f} s"
             )
-        cpu_s = result.user_s + result.system_s
         cpus = cpus_of(p.client, context)
-        warnings = saturation_warnings("memcaslap", cpu_s, result.outside_s, p.threads, cpus)
+        warnings = saturation_warnings("memcaslap", result.cpu_s, result.outside_s, p.threads, cpus)
         values = {
             "requests": rate,
             "latency_avg": printed(total[4]) / 1000,

@@ -104,8 +104,8 @@ class Pi(Benchmark):
             )
         warnings = pi_digits.warnings_of("pi", parameters.digits, match[1])
         check_cpu("pi", result, context)
-        values = {"time": result.outside_s, "cpu_time": result.user_s + result.system_s}
-        if values["cpu_time"] <= 0:  # too short for the guest's accounting
-            del values["cpu_time"]
+        values = {"time": result.outside_s}
+        if result.cpu_s > 0:  # else too short for the guest's accounting
+            values["cpu_time"] = result.cpu_s
         effective = {"digits": parameters.digits, "last_digits": match[1]}
         return Outcome(values, effective, tuple(warnings))

@@ -119,13 +119,9 @@ class PiFlint(OwnProgram):
                 f"{_TOOL} reports {computed_s:g} s, and the guest counted {result.inside_s:g} s"
             )
         check_cpu(_TOOL, result, context)
-        values = {
-            "time": result.outside_s,
-            "computing_time": computed_s,
-            "cpu_time": result.user_s + result.system_s,
-        }
-        if values["cpu_time"] <= 0:  # too short for the guest's accounting
-            del values["cpu_time"]
+        values = {"time": result.outside_s, "computing_time": computed_s}
+        if result.cpu_s > 0:  # else too short for the guest's accounting
+            values["cpu_time"] = result.cpu_s
         effective = {"digits": parameters.digits, "threads": threads, "last_digits": last}
         return Outcome(values, effective, tuple(warnings))
 

@@ -231,9 +231,8 @@ class Redis(Service):
             raise BenchmarkError(
                 f"redis-benchmark reports {at_least_s:g} s or more, but it ran for {result.outside_s:.3f} s"
             )
-        cpu_s = result.user_s + result.system_s
         cpus = cpus_of(p.client, context)
-        warnings = saturation_warnings("redis-benchmark", cpu_s, at_least_s, p.threads, cpus)
+        warnings = saturation_warnings("redis-benchmark", result.cpu_s, at_least_s, p.threads, cpus)
         effective: dict[str, Any] = {
             "requests": p.requests,
             "all_requests": len(_TESTS) * p.requests,

@@ -169,10 +169,8 @@ class SysbenchCpu(Benchmark):
         values = dict(read)
         if parameters.events is not None:
             values["time"] = total_s
-        if result.user_s + result.system_s > 0:
-            values["cpu_per_1000_events"] = (
-                (result.user_s + result.system_s) * 1000 / effective["events"]
-            )
+        if result.cpu_s > 0:
+            values["cpu_per_1000_events"] = result.cpu_s * 1000 / effective["events"]
         request_counts = {"latency": [float(effective["events"])]}
         return Outcome(
             values,

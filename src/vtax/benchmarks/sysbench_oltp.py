@@ -277,9 +277,8 @@ class SysbenchOltp(Service):
         values = {**read, **percentiles(result.stdout, events)}
         if p.events is None:
             del values["time"]
-        cpu_s = result.user_s + result.system_s
         warnings = saturation_warnings(
-            "sysbench", cpu_s, read["time"], threads, cpus_of(p.client, context)
+            "sysbench", result.cpu_s, read["time"], threads, cpus_of(p.client, context)
         )
         if errors or reconnects:
             warnings.append(

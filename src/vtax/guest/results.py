@@ -25,7 +25,7 @@ class CommandResult:
     stdout, stderr: as text, bounded (`truncated` says so).
     outside_s: wall time by the controller's monotonic clock, the one that is judged.
     inside_s: wall time by the guest's clock.
-    user_s, system_s: from the kernel's rusage of the program.
+    cpu_s: CPU time of the program, by its kernel's rusage.
     timed_out: whether it was killed at its timeout.
     usage: fields of its rusage, by their names in counters.table, and the run delay of its main thread where the kernel
         shows it. The kernel counts the agent's own memory (about 11 MB) as the minimum of `max_rss_bytes`.
@@ -37,8 +37,7 @@ class CommandResult:
     stderr: str
     outside_s: float
     inside_s: float
-    user_s: float = 0.0
-    system_s: float = 0.0
+    cpu_s: float = 0.0
     timed_out: bool = False
     truncated: bool = False
     usage: dict[str, float] = field(default_factory=dict)
@@ -155,8 +154,7 @@ def command_result(
         stderr=stderr,
         outside_s=outside_s,
         inside_s=answer.number("inside_s"),
-        user_s=numbers[0],
-        system_s=numbers[1],
+        cpu_s=numbers[0] + numbers[1],
         timed_out=answer.flag("timed_out"),
         truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
         usage=usage,
