@@ -17,6 +17,7 @@ from vtax.report.answers.compare.compute import contrast
 from vtax.report.answers.gate.compute import check
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping
+from vtax.stats.terms import Conditions
 from vtax.store.query import load
 from vtax.store.records import CLOCK_RATE
 from vtax.store.store import Store
@@ -97,7 +98,7 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
         shown, compared = words_of_show(run), {}
         gate = {
             (e.pair.section.name, e.pair.treatment.cell.key): e
-            for e in check(store, run).comparisons
+            for e in check(store, run, Conditions()).comparisons
         }
         platforms = [p.name for p in run.platforms if p.available and not p.is_baseline]
         for platform in platforms:
@@ -107,7 +108,9 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
         label = gate[
             next(key for key in gate if gate[key].pair.treatment.platform.name == platforms[0])
         ].pair.section
-        for one in check(store, run, treatment=platforms[0], label=label.label).comparisons:
+        for one in check(
+            store, run, Conditions(), treatment=platforms[0], label=label.label
+        ).comparisons:
             other = gate[one.pair.section.name, one.pair.treatment.cell.key]
             assert (one.outcome, one.family, one.p_beyond) == (
                 other.outcome,

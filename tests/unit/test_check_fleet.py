@@ -21,7 +21,7 @@ from vtax.report.answers.hosts.show_summary import change_sentence
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.stats.host_change import effect_of_change, p_of_limit
-from vtax.stats.terms import FleetConditions
+from vtax.stats.terms import Conditions
 from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import Store
 
@@ -31,12 +31,12 @@ HOSTS = tuple(f"web{number}" for number in range(10))
 FIRST = HOSTS[::2]
 COST = 0.94
 DECLARED = {"what": "kernel", "first": list(FIRST), "seed": 7, "at": START + 2.5 * DAY_S}
-SPEED = FleetConditions({"speed": 0.05})
+SPEED = Conditions({"speed": 0.05})
 NGINX = (
     MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True, role="speed"),
     MetricRecord("nginx", "host_cpu_per_request", "", "µs/request", "lower", False, role="cost"),
 )
-ODD = FleetConditions({}, odd_hosts=True)
+ODD = Conditions({}, odd_hosts=True)
 
 
 def measure_change(store: Store) -> None:
@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store.sqlite")
 
 
-def gate(store: Store, asked: FleetConditions, without: str = "", **record: object) -> Checks:
+def gate(store: Store, asked: Conditions, without: str = "", **record: object) -> Checks:
     runs = {host: [f"{host}-s{session}" for session in range(1, 5)] for host in HOSTS}
     if without:
         runs[without] = runs[without][:2]
@@ -71,7 +71,7 @@ def gate(store: Store, asked: FleetConditions, without: str = "", **record: obje
     ("margin", "outcome", "status"), [(0.02, "slower", 1), (0.10, "passed", 0)]
 )
 def test_a_change_is_judged_against_before_over_hosts(store, margin, outcome, status):
-    found = gate(store, FleetConditions({"speed": margin}), change=DECLARED)
+    found = gate(store, Conditions({"speed": margin}), change=DECLARED)
     outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.comparisons}
     assert outcomes == {"native": "passed", "docker": outcome}
     assert found.exit_status == status
@@ -124,16 +124,14 @@ def test_a_change_that_costs_cpu_says_so_and_fails_for_that(tmp_path):
         r"nginx; native: no difference found \(a loss of up to [\d.]+ % cannot be excluded\)\.",
         said,
     )
-    found = check_fleet(source.analysis, fleet, FleetConditions({"cost": 0.02}))
+    found = check_fleet(source.analysis, fleet, Conditions({"cost": 0.02}))
     outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.comparisons}
     assert outcomes == {"native": "passed", "docker": "costs-more"}
     assert dict(found.margins) == {"cost": 0.02}
 
 
 def test_a_host_that_is_lost_after_the_change_is_not_tested(store):
-    found = gate(
-        store, FleetConditions({"speed": 0.10}, strict=True), without="web0", change=DECLARED
-    )
+    found = gate(store, Conditions({"speed": 0.10}, strict=True), without="web0", change=DECLARED)
     assert [each.platform for each in found.not_tested] == ["web0"]
     assert found.exit_status == 3
 

@@ -20,6 +20,7 @@ from vtax.report.answers.compare.compute import Contrasts, contrast, home_run, s
 from vtax.report.answers.compare.show import document_of
 from vtax.report.answers.gate.compute import check
 from vtax.report.renderers import numbers
+from vtax.stats.terms import Conditions
 from vtax.store.records import RESOLUTIONS
 from vtax.store.run import RunHandle
 from vtax.store.store import LAST, Store
@@ -197,7 +198,9 @@ def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path):
         assert found.verdict.kind == "undecided"
         codes = {note.code for note in found.warnings if isinstance(note, Note)}
         assert codes == {"failures-differ", "withheld-failures"}
-        (checked,) = check(opened, run, treatment="docker", baseline="native").comparisons
+        (checked,) = check(
+            opened, run, Conditions(), treatment="docker", baseline="native"
+        ).comparisons
         assert checked.outcome == "undecided"
         back = contrast(opened, "lost-1:native", "lost-1:docker").pairs[0]
         assert back.verdict.kind == "undecided"
@@ -224,7 +227,9 @@ def test_contrast_check_and_show_withhold_for_coarse_figures_alike(tmp_path):
         run = analyse(opened, "coarse-1")
         (shown,) = (row for row in run.primary[0].points[0].rows if row.platform.name == "docker")
         found = contrast(opened, "coarse-1:docker", "coarse-1:native").pairs[0]
-        (checked,) = check(opened, run, treatment="docker", baseline="native").comparisons
+        (checked,) = check(
+            opened, run, Conditions(), treatment="docker", baseline="native"
+        ).comparisons
         assert shown.verdict.kind == found.verdict.kind == checked.outcome == "undecided"
         assert "withheld-resolution" in {note.code for note in found.warnings}
         assert "withheld-resolution" in {note.code for note in checked.reasons}

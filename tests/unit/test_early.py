@@ -24,6 +24,7 @@ from vtax.stats.early import FACTOR, LATER_FACTOR, decided_early
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.rules import RULES, Decision
 from vtax.stats.stopping import within_reach
+from vtax.stats.terms import Conditions
 from vtax.study.load import LoadedStudy, validate
 
 NOISE = (0.0, 0.04, -0.04, 0.02, -0.02, 0.03, -0.03, 0.01, -0.01, 0.02)
@@ -87,7 +88,7 @@ def test_its_verdict_stands_on_three_blocks_in_the_result_and_at_the_gate(stop):
     codes = {note.code for note in row.verdict.warnings}
     outcomes = {
         one.pair.treatment.platform.name: one.outcome
-        for one in check(None, analysis, {"speed": 0.05}).comparisons
+        for one in check(None, analysis, Conditions({"speed": 0.05})).comparisons
     }
     if stop in LEAVING:
         assert (row.ratio.n_blocks, row.verdict.kind, codes) == (3, "slower", set())

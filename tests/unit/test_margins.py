@@ -10,6 +10,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.answers.gate.compute import check
 from vtax.report.answers.gate.show import document_of
 from vtax.stats.rules import FixedRule, margins_of
+from vtax.stats.terms import Conditions
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -52,7 +53,7 @@ def test_the_table_says_the_margin_that_differs(found):
 
 
 def test_a_gate_without_a_margin_judges_by_those_of_the_benchmarks(found):
-    checked = check(None, found)
+    checked = check(None, found, Conditions())
     outcomes = {each.pair.section.label: each.outcome for each in checked.comparisons}
     assert outcomes == {"stream": "slower", "disk": "passed"}
     assert {each.pair.section.label: each.margin for each in checked.comparisons} == {
@@ -62,4 +63,6 @@ def test_a_gate_without_a_margin_judges_by_those_of_the_benchmarks(found):
     assert checked.margins["speed"] == 0.1
     text = drawn(document_of(checked), 200).replace(SPACE, " ")
     assert "fails above a loss of 2 % to 10 %" in text
-    assert {each.margin for each in check(None, found, {"speed": 0.5}).comparisons} == {0.5}
+    assert {each.margin for each in check(None, found, Conditions({"speed": 0.5})).comparisons} == {
+        0.5
+    }

@@ -16,6 +16,7 @@ from vtax.report.answers.compare.show import document_of as contrast_document
 from vtax.report.answers.gate.compute import check
 from vtax.report.answers.gate.show import document_of as check_document
 from vtax.report.answers.result.show_notes import notes_under
+from vtax.stats.terms import Conditions
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -60,7 +61,9 @@ def test_where_nothing_is_equivalent_nothing_is_said_of_slow_blocks(store):
 
 def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):
     found = analysed(store, CLOSE)
-    passed = " ".join(drawn(check_document(check(None, found, {"speed": 0.05}))).split())
+    passed = " ".join(
+        drawn(check_document(check(None, found, Conditions({"speed": 0.05})))).split()
+    )
     assert "passed: 10 blocks can miss a slow phase that occurs in up to 26 % of blocks" in passed
     compared = " ".join(
         drawn(contrast_document(contrast(store, "other", "native", run=found))).split()

@@ -20,6 +20,9 @@ from vtax.report.document import Case, Document, Suite, msg
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.junit import junit
 from vtax.report.renderers.language import language
+from vtax.stats.terms import Conditions
+
+FIVE_PERCENT = Conditions({"speed": 0.05})
 
 
 def run_of(
@@ -49,21 +52,21 @@ def outcomes(found: Checks) -> dict[str, set[str]]:
 
 def test_slower_means_beyond_the_margin():
     analysis = run_of(0.9, 0.97)
-    found = check(None, analysis, {"speed": 0.05})
+    found = check(None, analysis, FIVE_PERCENT)
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
     assert (found.status, found.families) == ("failed", (4,))
-    assert outcomes(check(None, analysis, {"speed": 0.15})) == {
+    assert outcomes(check(None, analysis, Conditions({"speed": 0.15}))) == {
         "first": {"passed"},
         "second": {"passed"},
     }
-    assert outcomes(check(None, analysis, {"speed": 0.01})) == {
+    assert outcomes(check(None, analysis, Conditions({"speed": 0.01}))) == {
         "first": {"slower"},
         "second": {"slower"},
     }
 
 
 def test_at_the_margin_it_is_undecided_and_says_why():
-    found = check(None, run_of(0.95, noise=0.02), {"speed": 0.05})
+    found = check(None, run_of(0.95, noise=0.02), FIVE_PERCENT)
     assert outcomes(found)["first"] == {"undecided"}
     assert found.status == "undecided"
     each = found.comparisons[0]
@@ -77,7 +80,7 @@ def test_at_the_margin_it_is_undecided_and_says_why():
 def test_p_values_are_corrected_for_the_family():
     analysis = run_of(0.93, 0.95, noise=0.012)
     alone = replace(analysis, platforms=analysis.platforms[:2])
-    many, few = (check(None, each, {"speed": 0.05}).comparisons[0] for each in (analysis, alone))
+    many, few = (check(None, each, FIVE_PERCENT).comparisons[0] for each in (analysis, alone))
     assert (many.ratio.low, many.ratio.high) == (few.ratio.low, few.ratio.high)
     assert (
         many.loss.at_most == few.loss.at_most < few.loss.at_most_family < many.loss.at_most_family
@@ -89,7 +92,7 @@ def test_p_values_are_corrected_for_the_family():
 
 def test_noise_raises_what_is_detectable():
     quiet, noisy = (
-        check(None, run_of(noise=each), {"speed": 0.05}).comparisons[0].detectable
+        check(None, run_of(noise=each), FIVE_PERCENT).comparisons[0].detectable
         for each in (0.002, 0.05)
     )
     assert quiet is not None
@@ -98,11 +101,11 @@ def test_noise_raises_what_is_detectable():
 
 
 def test_few_blocks_decide_nothing():
-    found = check(None, run_of(0.5, blocks=3), {"speed": 0.05})
+    found = check(None, run_of(0.5, blocks=3), FIVE_PERCENT)
     assert {each.outcome for each in found.comparisons} == {"undecided"}
     assert Note("few-blocks", count=3, minimum=5) in found.comparisons[0].reasons
     assert found.comparisons[0].detectable is None
-    one = document_of(check(None, run_of(0.5, blocks=1), {"speed": 0.05}))
+    one = document_of(check(None, run_of(0.5, blocks=1), FIVE_PERCENT))
     assert "undecided" in drawn(one)
     assert as_json(one)["comparisons"][0]["efficiency"]["high"] is None
 
@@ -111,7 +114,7 @@ def test_a_treatment_without_values_fails():
     def value(platform: str, size: int, block: int, number: int) -> float:
         return math.nan if platform == "first" and size == 64 else 100.0 + block + size
 
-    found = check(None, measured(value)[1], {"speed": 0.05})
+    found = check(None, measured(value)[1], FIVE_PERCENT)
     lost = [each for each in found.comparisons if each.outcome == "no-result"]
     assert [each.pair.treatment.cell.key for each in lost] == ["first-64"]
     assert lost[0].reasons == (Note("treatment-without-values"),)
@@ -129,7 +132,7 @@ def test_more_failures_of_the_treatment_are_no_pass():
         for p in section.points
     )
     found = check(
-        None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
+        None, replace(analysis, sections=(replace(section, points=points),)), FIVE_PERCENT
     )
     assert outcomes(found)["first"] == {"undecided"}
     first = [each for each in found.comparisons if each.pair.treatment.platform.name == "first"]
@@ -138,7 +141,7 @@ def test_more_failures_of_the_treatment_are_no_pass():
 
 
 def test_what_a_word_assumes_stands_beside_it():
-    found = check(None, run_of(0.975, noise=0.012, blocks=10), {"speed": 0.05})
+    found = check(None, run_of(0.975, noise=0.012, blocks=10), FIVE_PERCENT)
     words = {each.outcome for each in found.comparisons if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
@@ -160,7 +163,7 @@ def test_a_wrong_clock_is_no_pass():
         for p in section.points
     )
     found = check(
-        None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
+        None, replace(analysis, sections=(replace(section, points=points),)), FIVE_PERCENT
     )
     assert outcomes(found) == {"first": {"undecided"}, "second": {"passed"}}
     assert Note("withheld-clock-check") in found.comparisons[0].reasons
@@ -172,9 +175,7 @@ def test_the_limit_of_a_time_is_that_of_its_share_of_the_baseline(time, outcome)
     analysis = run_of(time, noise=0.001)
     metric = replace(analysis.sections[0].metric, better="lower", unit="s")
     section = replace(analysis.sections[0], metric=metric)
-    found = check(
-        None, replace(analysis, sections=(section,)), {"speed": 0.05}
-    )  # 1 / 0.95 is 1.0526
+    found = check(None, replace(analysis, sections=(section,)), FIVE_PERCENT)  # 1 / 0.95 is 1.0526
     assert outcomes(found)["first"] == {outcome}
 
 
@@ -182,7 +183,7 @@ def test_a_time_is_slower_above_one():
     analysis = run_of(1.2)
     metric = replace(analysis.sections[0].metric, better="lower", unit="s")
     section = replace(analysis.sections[0], metric=metric)
-    found = check(None, replace(analysis, sections=(section,)), {"speed": 0.05})
+    found = check(None, replace(analysis, sections=(section,)), FIVE_PERCENT)
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
     efficiency = found.comparisons[0].efficiency
     assert efficiency.estimate == pytest.approx(1 / 1.2, abs=0.02)
@@ -205,6 +206,6 @@ def test_junit_holds_what_xml_can():
 
 
 def test_junit_speaks_the_language():
-    text = junit(document_of(check(None, run_of(0.9), {"speed": 0.05})), language("pt-BR"))
+    text = junit(document_of(check(None, run_of(0.9), FIVE_PERCENT)), language("pt-BR"))
     assert "falha acima de uma perda de 5 %" in text
     assert 'type="slower"' in text

@@ -24,6 +24,7 @@ from vtax.report.parts.sentences import answers, sentence_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.junit import junit
+from vtax.stats.terms import Conditions
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -154,14 +155,14 @@ def filtered(store: Store) -> Analysis:
     ],
 )
 def test_a_gate_judges_speed_and_cost_unless_told_otherwise(filtered, margins, outcomes, status):
-    found = check(None, filtered, margins)
+    found = check(None, filtered, Conditions(margins))
     assert {each.quantity: each.outcome for each in found.comparisons} == outcomes
     assert (found.status, found.exit_status) == (status, int(status == "failed"))
     assert found.margins == margins
 
 
 def test_a_gate_says_which_of_both_it_fails_by(filtered):
-    document = document_of(check(None, filtered, {"speed": 0.05, "cost": 0.05}))
+    document = document_of(check(None, filtered, Conditions({"speed": 0.05, "cost": 0.05})))
     said = " ".join(drawn(document, 200).split())
     assert "fails above a loss of 5 % or above 5 % more in cost" in said
     assert "The check failed: 1 comparison costs more, above 5 % more in cost: docker" in said
@@ -185,10 +186,10 @@ def test_a_gate_of_cost_needs_a_cost_and_one_of_a_size_has_no_meaning(store):
     )
     found = plain_run.analysed(store)
     with pytest.raises(BadInput, match="counted no host CPU"):
-        check(None, found, {"cost": 0.05})
+        check(None, found, Conditions({"cost": 0.05}))
     with pytest.raises(BadInput, match="packet_bytes is a size"):
-        check(None, found, metric="packet_bytes")
-    assert check(None, found).margins == {"speed": 0.02}
+        check(None, found, Conditions(), metric="packet_bytes")
+    assert check(None, found, Conditions()).margins == {"speed": 0.02}
 
 
 @pytest.mark.parametrize(

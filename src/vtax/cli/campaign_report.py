@@ -14,7 +14,7 @@ from vtax.cli.output import json_option, notify, print_path
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.stats.terms import ODD_HOSTS, FleetConditions
+from vtax.stats.terms import ODD_HOSTS, Conditions
 
 if TYPE_CHECKING:
     from vtax.report.analysis.source import Source
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def conditions_of(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> FleetConditions | None:
+) -> Conditions | None:
     """Return what the conditions of --fail-if say; None without one. Raises BadInput. A callback of click."""
     words = [part.strip() for text in texts for part in text.split(",")]
     others = tuple(text for text in words if text != ODD_HOSTS)
@@ -37,7 +37,7 @@ def conditions_of(
         ) from None
     if not texts:
         return None
-    return FleetConditions(margins or {}, ODD_HOSTS in words)
+    return Conditions(margins or {}, odd_hosts=ODD_HOSTS in words)
 
 
 @click.command("report", cls=ConditionCommand, short_help="Print the result over all hosts.")
@@ -65,7 +65,7 @@ def command(
     directory: Path,
     everything: bool,
     output: Path | None,
-    asked: FleetConditions | None,
+    asked: Conditions | None,
     strict: bool,
     junit: Path | None,
     as_json: bool,
@@ -101,7 +101,7 @@ def command(
 
 def _print(
     source: Source,
-    conditions: FleetConditions | None,
+    conditions: Conditions | None,
     junit: Path | None,
     output: Path | None,
     as_json: bool,
@@ -144,7 +144,7 @@ def _result_of(source: Source, options: Options) -> Document:
 
 
 def _judge_fleet(
-    source: Source, conditions: FleetConditions, junit: Path | None
+    source: Source, conditions: Conditions, junit: Path | None
 ) -> tuple[Checks, Document]:
     """Return what the gate found, and its document, after its file is written."""
     from vtax.cli.gate import document_of_gate

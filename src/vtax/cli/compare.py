@@ -11,9 +11,9 @@ import click
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import (
     ConditionCommand,
+    conditions_of,
     detect_option,
     junit_option,
-    limits_of,
     margins_of,
     run_gate,
     strict_option,
@@ -21,7 +21,7 @@ from vtax.cli.gate import (
 from vtax.cli.output import existing_store, json_option
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput, VtaxError
-from vtax.stats.terms import Margins
+from vtax.stats.terms import Quantity
 
 if TYPE_CHECKING:
     from vtax.report.analysis.compared import Contrasts
@@ -67,7 +67,7 @@ def command(
     treatment: str,
     baseline: str,
     run_name: str,
-    fail_if: Margins | None,
+    fail_if: dict[Quantity, float] | None,
     detect: str | None,
     strict: bool,
     metric: str,
@@ -104,7 +104,7 @@ def command(
     from vtax.cli.show import print_document
 
     store = existing_store()
-    limits = limits_of(fail_if, detect, strict=strict)
+    conditions = conditions_of(fail_if, detect, strict=strict)
     if not (fail_if or detect or strict):
         if junit or markdown:
             what = "--junit and --markdown are of a gate, and there is none"
@@ -112,7 +112,7 @@ def command(
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
     document, checks = run_gate(
-        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
+        store, (treatment, baseline), run_name, conditions, (metric, label), (junit, markdown)
     )
     print_document(document, as_json=as_json, schema="vtax.gate/1", analysis=checks.analysis)
     sys.exit(checks.exit_status)

@@ -9,7 +9,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import click
 from vtax.cli.arguments import share_of_option
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
-from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
+from vtax.stats.terms import BOTH, CONDITIONS, Conditions, Quantity
 
 if TYPE_CHECKING:
     from vtax.report.analysis.source import Source
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 _MOST_NAMED = 4  # differences of runs in an error
 _OPTIONS = ("--fail-if", "--check")
 _CONDITION = re.compile(r"(?:([a-z][a-z-]*)(?:[ =]|$))?(.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class GateLimits:
-    """Shares from 0 to 1.
-
-    margins: what is judged, and the largest slowdown or extra cost that passes; None for the study's.
-    detect: a slowdown that every comparison has to be able to find; None for none.
-    strict: whether what is undecided ends the command with 3.
-    """
-
-    margins: Margins = field(default_factory=lambda: BOTH)
-    detect: float | None = None
-    strict: bool = False
 
 
 def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,14 +60,14 @@ class ConditionCommand(click.Command):
 
 def margins_of(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> Margins | None:
+) -> dict[Quantity, float] | None:
     """Return what the conditions of an option say; None without one. Raises BadInput.
 
     A callback of click. `slower-by 5%` is `slower-by=5%`; `5%` stands for both conditions, and several stand
     between commas.
     """
     option = parameter.opts[0]
-    margins: dict[Quantity, float | None] = {}
+    margins: dict[Quantity, float] = {}
     for text in [part.strip() for condition in texts for part in condition.split(",")]:
         word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
         if word is not None and word not in CONDITIONS:
@@ -109,28 +94,26 @@ def strict_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--strict", is_flag=True, help=text)(command)
 
 
-def limits_of(margins: Margins | None, detect: str | None, *, strict: bool) -> GateLimits:
-    """Return the limits. margins: of `margins_of`; None for those of the study. detect: as written.
+def conditions_of(
+    margins: Mapping[Quantity, float] | None, detect: str | None, *, strict: bool
+) -> Conditions:
+    """Return the conditions. margins: of `margins_of`; None for those of the study. detect: as written.
 
     Raises BadInput for what is no share, or within a margin.
     """
-    margins_or_both = BOTH if margins is None else margins
-    if detect is None:
-        return GateLimits(margins_or_both, strict=strict)
-    from vtax.report.answers.gate.compute import refuse_within_margins
+    slowdown = None if detect is None else share_of_option(detect, "--detect")
+    if slowdown is not None and margins is not None:
+        from vtax.report.answers.gate.compute import refuse_within_margins
 
-    limits = GateLimits(margins_or_both, share_of_option(detect, "--detect"), strict)
-    if margins is not None:
-        given_margins = {name: margin for name, margin in margins.items() if margin is not None}
-        refuse_within_margins(limits.detect, given_margins)
-    return limits
+        refuse_within_margins(slowdown, margins)
+    return Conditions(BOTH if margins is None else margins, slowdown, strict)
 
 
 def run_gate(
     store: Store,
     sides: tuple[str, str],
     run_name: str,
-    limits: GateLimits,
+    conditions: Conditions,
     cell: tuple[str, str],
     files: tuple[Path | None, Path | None],
 ) -> tuple[Document, Checks]:
@@ -139,11 +122,11 @@ def run_gate(
     store: of the runs.
     sides: what is judged, and what it is compared with.
     run_name: where platforms of the sides are looked up.
-    limits: what passes.
+    conditions: for which it fails.
     cell: metric and label to judge alone; empty for all.
     files: JUnit and Markdown.
     """
-    checks, source = check_sides(store, sides, run_name, limits, *cell)
+    checks, source = check_sides(store, sides, run_name, conditions, *cell)
     return document_of_gate(checks, source, files), checks
 
 
@@ -171,7 +154,7 @@ def document_of_gate(
 
 
 def judge(
-    store: Store, run_name: str, limits: GateLimits, junit: Path | None, *, quiet: bool
+    store: Store, run_name: str, conditions: Conditions, junit: Path | None, *, quiet: bool
 ) -> int:
     """Return the exit status of the gate over a run that was just made, after printing what it found.
 
@@ -179,7 +162,9 @@ def judge(
     """
     from vtax.cli.show import print_document
 
-    document, checks = run_gate(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
+    document, checks = run_gate(
+        store, (run_name, ""), run_name, conditions, ("", ""), (junit, None)
+    )
     if not quiet:
         print_document(document, as_json=False)
     return checks.exit_status
@@ -189,9 +174,9 @@ def check_sides(
     store: Store,
     sides: tuple[str, str],
     run_name: str,
-    limits: GateLimits,
-    metric: str = "",
-    label: str = "",
+    conditions: Conditions,
+    metric: str,
+    label: str,
 ) -> tuple[Checks, Source]:
     """Return all comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
 
@@ -209,7 +194,7 @@ def check_sides(
         )
     home = home_run(store, sides, run_name)
     if baseline and not _is_same_run(store, treatment, baseline, home):
-        return _against(store, treatment or home, baseline, home, limits, metric, label)
+        return _against(store, treatment or home, baseline, home, conditions, metric, label)
     name, platform = store.open_run(home).name, ""
     if treatment:
         name, platform = run_of(store, treatment, home)
@@ -221,18 +206,7 @@ def check_sides(
                 f"{baseline} is the run itself", hint="name another run, or a platform of it"
             )
     source = source_of(store, name)
-    checks = check(
-        store,
-        source.analysis,
-        limits.margins,
-        platform,
-        base,
-        metric,
-        label=label,
-        detect=limits.detect,
-        strict=limits.strict,
-    )
-    return checks, source
+    return check(store, source.analysis, conditions, platform, base, metric, label), source
 
 
 def _is_same_run(store: Store, treatment: str, baseline: str, home: str) -> bool:
@@ -263,7 +237,7 @@ def _against(
     treatment: str,
     baseline: str,
     home: str,
-    limits: GateLimits,
+    conditions: Conditions,
     metric: str,
     label: str,
 ) -> tuple[Checks, Source]:
@@ -287,12 +261,10 @@ def _against(
     checks = check_against(
         [source.analysis for source in sources],
         [_analysis_of(store, name) for name, _ in others],
-        limits.margins,
+        conditions,
         "".join(platforms),
         metric,
-        label=label,
-        detect=limits.detect,
-        strict=limits.strict,
+        label,
     )
     if not checks.comparisons:
         raise BadInput(

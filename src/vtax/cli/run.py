@@ -21,11 +21,10 @@ from vtax.cli.completion import (
 )
 from vtax.cli.gate import (
     ConditionCommand,
-    GateLimits,
+    conditions_of,
     detect_option,
     judge,
     junit_option,
-    limits_of,
     margins_of,
     strict_option,
 )
@@ -69,6 +68,7 @@ from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan, host_programs, make_plan
+from vtax.stats.terms import Conditions
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.ladder import ChosenLadder, ChosenOrders
@@ -233,12 +233,12 @@ def run_study(options: RunOptions) -> None:
     if options.only_plan or options.only_toml:
         return print_plan(options)
     run = measure_study(options)
-    limits = _limits(options)
+    conditions = _conditions(options)
     store = Store.open(Home.from_environment().store_url)
     conclude(run, store, as_json=options.as_json)
     status = 0
-    if limits:
-        status = judge(store, run, limits, options.junit, quiet=options.as_json)
+    if conditions:
+        status = judge(store, run, conditions, options.junit, quiet=options.as_json)
     if status:
         sys.exit(status)
 
@@ -311,10 +311,10 @@ def _load_and_check(options: RunOptions) -> tuple[LoadedStudy, tuple[str, ...], 
     """Return the study, the platforms that must run here, and the seconds of a pause between sessions."""
     budget_s(options.budget)
     reference = study_of(options)
-    limits = _limits(options)
+    conditions = _conditions(options)
     loaded_study, required_names = _load_as_chosen(reference, options)
     pause_s = _pause_s(options.pause, loaded_study.study)
-    if limits:
+    if conditions:
         _require_one_part(loaded_study.study, pause_s)
     return loaded_study, required_names, pause_s
 
@@ -362,14 +362,14 @@ def _named_by_options(
     return platforms
 
 
-def _limits(options: RunOptions) -> GateLimits | None:
-    """Return the gate, or None without one. Raises BadInput as `limits_of`, and for a file without a gate."""
+def _conditions(options: RunOptions) -> Conditions | None:
+    """Return the conditions of the gate, or None without one. Raises BadInput as `conditions_of`, and for a file without a gate."""
     if options.check is None:
         if options.detect or options.strict or options.junit:
             what = "--detect, --strict and --junit are of a gate, and there is none"
             raise BadInput(what, where="vtax run", hint="add --check 5%")
         return None
-    return limits_of(options.check, options.detect, strict=options.strict)
+    return conditions_of(options.check, options.detect, strict=options.strict)
 
 
 def _require_one_part(study: Study, pause_s: float | None) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtax.stats.terms import Margins
+from vtax.stats.terms import Quantity
 
 _OF_STUDY = ("image", "vcpus", "memory", "disk", "scratch", "link", "boot")
 
@@ -50,7 +51,7 @@ class RunOptions:
     tune_host: bool = False
     wait: str | None = None
     strict: bool = False
-    check: Margins | None = None
+    check: Mapping[Quantity, float] | None = None
     detect: str | None = None
     junit: Path | None = None
     as_json: bool = False

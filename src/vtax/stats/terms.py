@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vtax.messages import Note
@@ -25,21 +25,25 @@ Margins = Mapping[Quantity, float | None]
 """Quantity that a gate judges -> the largest difference that passes; None for the margin of the run."""
 
 
-@dataclass(frozen=True)
-class FleetConditions:
-    """Conditions for which a gate of a campaign fails.
+BOTH: Margins = {"speed": None, "cost": None}
 
-    margins: the largest slowdown and extra cost that pass; empty where neither is judged.
-    odd_hosts: whether it fails where a host lies apart.
+
+@dataclass(frozen=True)
+class Conditions:
+    """Conditions for which a gate fails.
+
+    margins: the largest slowdown and extra cost that pass, 0 to 1 each; of what is not judged none.
+    detect: a slowdown that every comparison has to be able to find, 0 to 1; None for none.
     strict: whether what is undecided ends the command with 3.
+    odd_hosts: whether the gate of a campaign fails where a host lies apart.
     """
 
-    margins: Margins
-    odd_hosts: bool = False
+    margins: Margins = field(default_factory=lambda: BOTH)
+    detect: float | None = None
     strict: bool = False
+    odd_hosts: bool = False
 
 
-BOTH: Margins = {"speed": None, "cost": None}
 EARLY_BLOCKS = 3  # of a verdict on a difference beyond doubt, see stats.early
 WORDS_OF_COST: Mapping[str, str] = {
     "slower": "costs-more",

@@ -42,29 +42,26 @@ from vtax.stats.checks import StatsError
 from vtax.stats.claims import RangeTest
 from vtax.stats.ranges import Sample
 from vtax.stats.rules import Rule
-from vtax.stats.terms import BOTH, Margins
+from vtax.stats.terms import Conditions
 
 
 def check_against(
     runs: Sequence[Analysis],
     baseline_runs: Sequence[Analysis],
-    margins: Margins = BOTH,
-    platform: str = "",
-    metric: str = "",
-    *,
-    label: str = "",
-    detect: float | None = None,
-    strict: bool = False,
+    conditions: Conditions,
+    platform: str,
+    metric: str,
+    label: str,
 ) -> Checks:
     """Every platform of some runs against itself in others, at every point that both have.
 
-    margins: what is judged, 0 to 1 each; None for the smallest of all runs. platform: the only one. metric: by default
-    those that answer. label: of the one benchmark. detect, strict: see Checks.
+    platform: the only one; empty for all. metric: empty for those that answer. label: of the one benchmark; empty for
+    all.
 
     Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
     without a block or a baseline in common, and for names that do not exist.
     """
-    baseline = _common_baseline(runs, baseline_runs)
+    baseline, margins = _common_baseline(runs, baseline_runs), conditions.margins
     sides = _side(runs), _side(baseline_runs)
     lead = runs[0]
     check_names(sides, metric, label)
@@ -84,7 +81,7 @@ def check_against(
     all_runs = (*runs, *baseline_runs)
     rule = _rule(all_runs, comparable_pairs)
     limits = known_margins(margins, all_runs)
-    refuse_within_margins(detect, limits)
+    refuse_within_margins(conditions.detect, limits)
     refuse_other_role(all_runs, metric, limits)
     limits = of_pairs(limits, pairs) or limits
     comparisons, alpha = judged(
@@ -110,8 +107,8 @@ def check_against(
         not_tested,
         alpha,
         against,
-        detect,
-        strict,
+        conditions.detect,
+        conditions.strict,
     )
 
 

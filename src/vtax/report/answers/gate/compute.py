@@ -31,7 +31,7 @@ from vtax.stats.planning import detectable_log
 from vtax.stats.ranges import Sample, Tested, at_most
 from vtax.stats.ratio import LARGEST_LOG, OfLoss, Ratio
 from vtax.stats.rules import Rule
-from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
+from vtax.stats.terms import CONDITIONS, Conditions, Margins, Quantity
 from vtax.store.store import Store
 from vtax.units import format_percent
 
@@ -328,24 +328,21 @@ class Checks:
 def check(
     store: Store | None,
     analysis: Analysis,
-    margins: Margins = BOTH,
+    conditions: Conditions,
     treatment: str = "",
     baseline: str = "",
     metric: str = "",
-    *,
     label: str = "",
-    detect: float | None = None,
-    strict: bool = False,
 ) -> Checks:
     """Every metric that answers, or the one named, at every point of a run: treatments against a baseline.
 
-    margins: what is judged, 0 to 1 each. treatment: `PLATFORM[@factor=level,...]`; every other platform by
-    default. baseline: likewise; the run's by default. store: needed where either is named. label: of the one
-    benchmark. detect, strict: see Checks. Raises BadInput for names that do not exist, a run without a finished
-    block, where nothing can be compared, and as `refuse_within_margin`.
+    treatment: `PLATFORM[@factor=level,...]`; every other platform by default. baseline: likewise; the run's by
+    default. store: needed where either is named. label: of the one benchmark. Raises BadInput for names that do not
+    exist, a run without a finished block, where nothing can be compared, and as `refuse_within_margins`.
     """
-    name, limits = analysis.name, known_margins(margins, [analysis])
-    refuse_within_margins(detect, limits)
+    name, margins = analysis.name, conditions.margins
+    limits = known_margins(margins, [analysis])
+    refuse_within_margins(conditions.detect, limits)
     require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
@@ -387,8 +384,8 @@ def check(
         tuple(comparisons),
         tuple(not_tested),
         alpha,
-        detect=detect,
-        strict=strict,
+        detect=conditions.detect,
+        strict=conditions.strict,
     )
 
 

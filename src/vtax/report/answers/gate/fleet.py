@@ -32,10 +32,10 @@ from vtax.stats.host_change import Effect, p_of_limit
 from vtax.stats.margin import edges
 from vtax.stats.ranges import HolmStep, holm_of_ranges
 from vtax.stats.ratio import Ratio
-from vtax.stats.terms import FleetConditions
+from vtax.stats.terms import Conditions
 
 
-def check_fleet(analysis: Analysis, fleet: Fleet, conditions: FleetConditions) -> Checks:
+def check_fleet(analysis: Analysis, fleet: Fleet, conditions: Conditions) -> Checks:
     """Return what the gate of a campaign finds.
 
     Raises BadInput where there is nothing that could be slower, and for costs that were not counted.
@@ -45,7 +45,7 @@ def check_fleet(analysis: Analysis, fleet: Fleet, conditions: FleetConditions) -
         checks = _after_change(analysis, fleet, declared_changes[0], conditions)
     elif conditions.margins:
         _require_platforms(analysis)
-        checks = check(None, analysis, conditions.margins, strict=conditions.strict)
+        checks = check(None, analysis, conditions)
     else:
         checks = Checks(analysis, (), "", {}, (), (), analysis.rule.alpha, strict=conditions.strict)
     if not conditions.odd_hosts:
@@ -71,7 +71,7 @@ def _after_change(
     analysis: Analysis,
     fleet: Fleet,
     change_and_effects: tuple[ChangeOfHosts, tuple[ChangeEffect, ...]],
-    conditions: FleetConditions,
+    conditions: Conditions,
 ) -> Checks:
     """Return every platform's own performance after a change against before."""
     change, effects = change_and_effects
