@@ -14,7 +14,7 @@ from vtax.described import BESIDE, Means
 from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, levels_of, msg, muted, styled
+from vtax.report.document import factors, joined, msg, muted, styled
 from vtax.report.views.base import Options, View, register_view
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord
@@ -120,9 +120,7 @@ def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow
     duration: doc.Inline = (
         muted(doc.Nothing()) if trial.duration_s is None else doc.Duration(trial.duration_s)
     )
-    cell = joined(
-        [trial.cell.label, doc.Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""]
-    )
+    cell = joined([trial.cell.label, factors(trial.cell.levels)])
     outcome: doc.Inline = (
         msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
     )

@@ -24,6 +24,7 @@ from vtax.report.document.cells import (
     VerdictCell,
     first_of,
     more_blocks,
+    range_of,
     scale_for,
 )
 from vtax.report.document.figures import (
@@ -73,4 +74,4 @@ from vtax.report.document.text import (
     styled,
     term,
 )
-from vtax.report.document.warnings import WarnedPlace, Warning, levels_of
+from vtax.report.document.warnings import WarnedPlace, Warning, factors, levels_of

@@ -261,6 +261,11 @@ class Range(Value):
     high: Inline
 
 
+def range_of(low: Inline, high: Inline) -> Inline:
+    """Return both ends, or one where they are alike."""
+    return low if low == high else Range(low, high)
+
+
 @dataclass(frozen=True)
 class Nothing(Value):
     """No value: the cell says so."""

@@ -46,6 +46,11 @@ def levels_of(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((factor, str(level)) for factor, level in levels.items())
 
 
+def factors(levels: Mapping[str, Any]) -> Inline:
+    """Return `direction=send, mtu=1500`; nothing without a level."""
+    return Factor(levels_of(levels)) if levels else ""
+
+
 _WHERE = Means("where it holds; empty for the whole run", name="places")
 
 

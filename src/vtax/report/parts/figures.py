@@ -17,7 +17,7 @@ from vtax.report.analysis.compared import CellPair, Contrasts
 from vtax.report.analysis.host_load import load_of, minutes_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, levels_of, msg
+from vtax.report.document import factors, joined, msg
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
@@ -210,8 +210,7 @@ def means_of_sides(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.RowFi
                 if contrasts.treatment.is_run:
                     label = joined([shared.platform_of(row.platform), side.name])
                 rows.append(_mean_row(doc.FigureRow(label, colour, None), row, scale))
-        title = doc.Factor(levels_of(levels)) if levels else ""
-        groups.append(doc.FigureGroup(title, tuple(rows)))
+        groups.append(doc.FigureGroup(factors(levels), tuple(rows)))
     return doc.RowFigure(
         "values",
         f"means {section.name}",

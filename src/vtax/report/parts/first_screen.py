@@ -11,7 +11,7 @@ from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
-from vtax.report.document import in_brackets, joined, listed, msg, plural, styled
+from vtax.report.document import in_brackets, joined, listed, msg, plural, range_of, styled
 from vtax.report.parts import shared
 from vtax.report.parts.sentences import sentence_of
 from vtax.stats.early import FACTOR, LATER_FACTOR
@@ -79,7 +79,7 @@ def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
             "{platform} after {blocks} of {all} blocks ({count} comparisons beyond a factor of {factor})",
             len(blocks),
             platform=analysis.platform_of(name),
-            blocks=fewest if fewest == most_blocks else doc.Range(fewest, most_blocks),
+            blocks=range_of(fewest, most_blocks),
             all=doc.Count(analysis.blocks),
             factor=factor,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vtax.report import document as doc
 from vtax.report.analysis.published import Published, repeated
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import joined, msg, muted, scale_for, term
+from vtax.report.document import factors, joined, msg, muted, scale_for, term
 from vtax.report.document.notes import sentence_of
 from vtax.report.document.terms import unit_of
 from vtax.study.changes import StudyChange, listed
@@ -55,7 +55,7 @@ def _quantity(entry: Published) -> doc.Inline:
         if entry.table.statistic == "largest_cv"
         else name
     )
-    return joined([quantity, doc.Factor(entry.point)] if entry.point else [quantity], ", ")
+    return joined([quantity, factors(entry.levels)], ", ")
 
 
 def _with_deviation(entry: Published) -> doc.Inline:

@@ -13,7 +13,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.host_cpu import unit_of_work
 from vtax.report.analysis.next_step import reasons_of, withheld
 from vtax.report.analysis.values import Analysis, Row, Section, every_row
-from vtax.report.document import in_brackets, joined, levels_of, listed, msg, plural
+from vtax.report.document import factors, in_brackets, joined, listed, msg, plural, range_of
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
 from vtax.stats.ratio import Loss, Ratio
@@ -190,10 +190,8 @@ def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
     for section, point, row in every_row(analysis.answered):
         is_alone = section.metric.role == "cost" or labels[section.label] == 1
         name = section.label if is_alone else section.name
-        levels = doc.Factor(levels_of(point.levels)) if point.levels else ""
-        by_platform[row.platform.name].append(
-            SpokenComparison(joined([name, levels], " "), section, row)
-        )
+        place = joined([name, factors(point.levels)], " ")
+        by_platform[row.platform.name].append(SpokenComparison(place, section, row))
     return by_platform
 
 
@@ -365,7 +363,7 @@ def _factors(comparisons: Sequence[SpokenComparison]) -> list[float]:
 def _times(kind: str, comparisons: Sequence[SpokenComparison]) -> doc.Inline:
     """`2.1 to 22 times slower`, `8.1 to 16 times the CPU per GB`."""
     low, high = (doc.Number(factor, 2) for factor in _factors(comparisons))
-    times = _from_to(low, high)
+    times = range_of(low, high)
     if kind == "slower":
         return msg("{times} times slower", times=times)
     if kind == "faster":
@@ -442,11 +440,6 @@ def _word(kind: str, comparisons: Sequence[SpokenComparison]) -> doc.Inline:
     if comparisons[0].is_cost:
         return msg("at most {margin} more CPU", margin=margin)
     return msg("costs at most {margin}", margin=margin)
-
-
-def _from_to(low: doc.Inline, high: doc.Inline) -> doc.Inline:
-    """Return both ends, or one where they are alike."""
-    return low if low == high else doc.Range(low, high)
 
 
 def _without(

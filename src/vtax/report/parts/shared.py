@@ -13,7 +13,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.analysis.next_step import reasons_of
-from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
+from vtax.report.document import factors, first_of, joined, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts.sentences import leaning_of, least_difference
 from vtax.stats.assumptions import unmet_share
@@ -238,7 +238,7 @@ def direction_of(section: Section) -> doc.Message:
 
 def levels(point: ResultPoint) -> doc.Inline:
     """Return the levels of a point; nothing when nothing varies."""
-    return doc.Factor(levels_of(point.levels)) if point.levels else ""
+    return factors(point.levels)
 
 
 def scale_of(section: Section) -> doc.Scale:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Section
 from vtax.report.answers.capacity.compute import Capacity, capacities
-from vtax.report.document import joined, levels_of, msg, scale_for
+from vtax.report.document import factors, joined, msg, scale_for
 from vtax.report.parts import shared
 
 
@@ -19,9 +19,8 @@ def capacity_lines(analysis: Analysis) -> Iterator[doc.Part]:
     lines = []
     for of_search in by_search.values():
         first = of_search[0]
-        name = joined([first.section.label, shared.metric_of(first.section)], ": ")
-        if first.levels:
-            name = joined([name, doc.Factor(levels_of(first.levels))], ", ")
+        metric = joined([first.section.label, shared.metric_of(first.section)], ": ")
+        name = joined([metric, factors(first.levels)], ", ")
         limit = _quantity(first.section, first.bound.at_most or first.bound.at_least or 0.0)
         platforms = joined(map(_platform, of_search), "; ")
         if first.bound.at_most is None:

@@ -21,7 +21,7 @@ from vtax.report.answers.claims.compute import (
     claims,
     named_in_claims,
 )
-from vtax.report.document import joined, more_blocks, msg, plural, styled, term
+from vtax.report.document import factors, joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.claims import Judgement
@@ -274,10 +274,8 @@ def _noisiest(comparisons: Sequence[ClaimedComparison]) -> ClaimedComparison | N
 def _named(comparison: ClaimedComparison) -> doc.Inline:
     """`docker / native, size=64`: a comparison in a sentence."""
     sides = " / ".join(side.text for side in (comparison.of, comparison.to) if side)
-    levels = tuple(
-        (factor, level) for factor, level in comparison.point if factor not in (BENCHMARK, METRIC)
-    )
-    return joined([sides, doc.Factor(levels)] if levels else [sides], ", ")
+    levels = {name: level for name, level in comparison.point if name not in (BENCHMARK, METRIC)}
+    return joined([sides, factors(levels)], ", ")
 
 
 def _method(claims: Claims, analysis: Analysis) -> Iterator[doc.Part]:
@@ -424,10 +422,8 @@ def _what(
         text = msg(
             "{ratio}, averaged over {factors}", ratio=text, factors=", ".join(check.average_over)
         )
-    point = tuple(
-        (factor, level) for factor, level in comparison.point if factor not in shared_factors
-    )
-    return joined([text, doc.Factor(point)] if point else [text], ", ")
+    levels = {name: level for name, level in comparison.point if name not in shared_factors}
+    return joined([text, factors(levels)], ", ")
 
 
 def _side(

@@ -12,7 +12,7 @@ from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import CellPair, Contrasts
 from vtax.report.analysis.next_step import UndecidedRow, next_step_of
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, styled
+from vtax.report.document import factors, first_of, joined, levels_of, listed, msg, plural, styled
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figures import means_of_sides
@@ -360,7 +360,7 @@ def _relative_rows(pairs: Sequence[CellPair]) -> Iterator[doc.TableRow]:
 
 
 def _platform_and_metric(pair: CellPair) -> tuple[doc.Inline, doc.Inline]:
-    name = joined([pair.section.name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""])
+    name = joined([pair.section.name, factors(pair.levels)])
     return shared.platform_of(pair.treatment.platform), name
 
 
@@ -384,7 +384,7 @@ def _judged(pair: CellPair, contrasts: Contrasts) -> SpokenComparison:
     if section.metric.role != "cost":
         sections = [other_pair.section for other_pair in contrasts.pairs]
         name = shared.name_of(section, [each for each in sections if each.metric.role != "cost"])
-    name = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
+    name = joined([name, factors(pair.levels)], " ")
     if contrasts.treatment.is_run:
         name = msg(
             "{platforms} on {name}",

@@ -8,7 +8,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.answers.counters.compute import Counted, counted_cells
-from vtax.report.document import joined, levels_of, msg
+from vtax.report.document import factors, joined, msg
 from vtax.report.views.base import Options, View, register_view
 
 
@@ -32,7 +32,7 @@ def document_of(
         group = [
             cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)
         ]
-        title = joined([label, doc.Factor(levels_of(dict(levels))) if levels else ""], " · ")
+        title = joined([label, factors(dict(levels))], " · ")
         groups.append((title, group))
     if is_report:
         table = _cpu_table(groups, analysis)

@@ -14,17 +14,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.answers.explain.compute import ComparedCounter, Explained, explainable, explained
 from vtax.report.answers.explain.suspects import Suspect, anatomies, suspects
 from vtax.report.answers.explain.work import GIGABYTE, SECOND, TRIAL, operations_of
-from vtax.report.document import (
-    first_of,
-    joined,
-    levels_of,
-    listed,
-    msg,
-    plural,
-    scale_for,
-    styled,
-    term,
-)
+from vtax.report.document import first_of, joined, listed, msg, plural, scale_for, styled, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import difference_of
@@ -137,7 +127,7 @@ def document_of(
                 "Percents of counters are formed within blocks, per unit of work. A counter moved when its interval "
                 "excludes 100 %; intervals hold at {level} for all counters of a table at once. What moved together "
                 "with a difference is associated with it and need not be its cause.",
-                level=doc.Share(analysis.rule.confidence, "declared"),
+                level=analysis.level,
             ),
             "muted",
         ),
@@ -261,12 +251,11 @@ def _likeliest(explanations: Sequence[Explained], baseline: str) -> doc.Table:
 
 
 def _title(explanation: Explained) -> doc.Inline:
-    levels = doc.Factor(levels_of(explanation.point.levels)) if explanation.point.levels else ""
     return joined(
         [
             shared.title_of(explanation.section),
             shared.platform_of(explanation.row.platform),
-            levels,
+            shared.levels(explanation.point),
         ],
         " · ",
     )

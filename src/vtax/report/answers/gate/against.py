@@ -37,7 +37,7 @@ from vtax.report.answers.gate.compute import (
     require_block,
     untested,
 )
-from vtax.report.document import joined, levels_of, msg
+from vtax.report.document import factors, joined, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import RangeTest
 from vtax.stats.ranges import Sample
@@ -180,7 +180,7 @@ def _split(pairs: Sequence[CellPair]) -> tuple[list[CellPair], list[NotTested]]:
 
 
 def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
-    return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
+    return joined([factors(levels), reason], ": ")
 
 
 def _rule(runs: Sequence[Analysis], pairs: Sequence[CellPair]) -> Rule:

@@ -21,13 +21,14 @@ from vtax.report.answers.gate.compute import (
     NotTested,
 )
 from vtax.report.document import (
+    factors,
     first_of,
     joined,
-    levels_of,
     listed,
     more_blocks,
     msg,
     plural,
+    range_of,
     styled,
 )
 from vtax.report.document.text import Role
@@ -153,7 +154,7 @@ def _limit(quantity: Quantity, checks: Checks) -> doc.Inline:
     declared_margin = checks.margins[quantity]
     low = doc.Share(min(margins, default=declared_margin), "declared")
     high = doc.Share(max(margins, default=declared_margin), "declared")
-    return low if low == high else doc.Range(low, high)
+    return range_of(low, high)
 
 
 def _summary(checks: Checks) -> doc.Titled:
@@ -279,7 +280,7 @@ def _where(comparisons: Sequence[Checked], checks: Checks) -> doc.Inline:
         if comparison.quantity == worst.quantity
     ]
     name = shared.name_of(pair.section, sections)
-    place = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
+    place = joined([name, factors(pair.levels)], " ")
     of_worst: doc.Inline = msg(
         "{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place
     )
@@ -364,10 +365,8 @@ def _counted(outcome: str, quantity: Quantity, count: int, checks: Checks) -> do
 
 
 def _what(comparison: Checked) -> doc.Inline:
-    levels = comparison.pair.levels
-    return joined(
-        [shared.title_of(comparison.pair.section), doc.Factor(levels_of(levels)) if levels else ""]
-    )
+    pair = comparison.pair
+    return joined([shared.title_of(pair.section), factors(pair.levels)])
 
 
 def _table(checks: Checks) -> doc.Table:

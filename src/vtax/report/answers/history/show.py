@@ -15,7 +15,7 @@ from vtax.report.answers.history.compute import (
     Plot,
     Series,
 )
-from vtax.report.document import first_of, joined, levels_of, msg, plural, scale_for
+from vtax.report.document import factors, first_of, joined, levels_of, msg, plural, scale_for
 from vtax.report.parts import shared
 from vtax.stats.change_points import FEWEST
 
@@ -149,8 +149,7 @@ def _notes(history: History) -> Iterator[doc.Part]:
 
 
 def _title(plot: Plot) -> doc.Inline:
-    title = shared.title_of(plot.section)
-    return joined([title, doc.Factor(levels_of(plot.levels))], ", ") if plot.levels else title
+    return joined([shared.title_of(plot.section), factors(plot.levels)], ", ")
 
 
 def _change(plot: Plot, series: Series, change: HistoryChange) -> doc.Inline:

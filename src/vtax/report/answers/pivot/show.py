@@ -11,7 +11,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.factors import PARTS
 from vtax.report.answers.pivot.compute import Pivot, PivotCell
 from vtax.report.answers.pivot.values import PERCENTILES
-from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, styled
+from vtax.report.document import factors, joined, listed, msg, muted, plural, scale_for, styled
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.header import header_of
@@ -24,8 +24,8 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
     title, lead = header_of(analysis)
     if pivot.where:
-        condition = doc.Factor(
-            levels_of({name: "|".join(levels) for name, levels in pivot.where.choices.items()})
+        condition = factors(
+            {name: "|".join(levels) for name, levels in pivot.where.choices.items()}
         )
         lead = (*lead, msg("where {levels}", levels=condition))
     parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
@@ -50,9 +50,7 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
     }[pivot.quantity]
     if not pivot.to:
         return name
-    level = doc.Factor(
-        levels_of({factor: levels[0] for factor, levels in pivot.to.choices.items()})
-    )
+    level = factors({factor: levels[0] for factor, levels in pivot.to.choices.items()})
     return msg("{figure}, as percent of that at {level}", figure=name, level=level)
 
 

@@ -10,7 +10,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.answers.recommend.compute import recommend
 from vtax.report.answers.recommend.ranking import RankSwitch, Recommendation, Standing
 from vtax.report.answers.recommend.workload import CPU, Missing, Unmeasured
-from vtax.report.document import joined, listed, msg, plural, styled
+from vtax.report.document import joined, listed, msg, plural, range_of, styled
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
 from vtax.report.parts.header import run_line
@@ -257,10 +257,7 @@ def _with_interval(title: doc.Inline, ranking: Recommendation) -> doc.Inline:
 
 
 def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
-    low, high = standing.place
-    place: doc.Inline = (
-        doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
-    )
+    place = range_of(*map(doc.Count, standing.place))
     scores = [standing.resources.get(name) for name in resources]
     cells: list[doc.Inline] = [
         doc.Relative(score.estimate) if score else doc.Nothing() for score in scores

@@ -9,7 +9,7 @@ from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.next_step import withheld
-from vtax.report.document import joined, listed, msg
+from vtax.report.document import joined, listed, msg, range_of
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.margin import holds_interval
@@ -98,7 +98,7 @@ def _widened(judged_sections: Sequence[Section], analysis: Analysis) -> Iterator
         yield msg(
             "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} looks "
             "at figures to decide what else to measure",
-            level=low if low == high else doc.Range(low, high),
+            level=range_of(low, high),
             confidence=analysis.level,
             rule=analysis.rule.name,
         )

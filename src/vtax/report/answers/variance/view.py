@@ -18,7 +18,7 @@ from vtax.report.answers.variance.compute import (
     hardest,
     variance,
 )
-from vtax.report.document import first_of, joined, listed, msg, muted, plural
+from vtax.report.document import first_of, joined, listed, msg, muted, plural, range_of
 from vtax.report.parts import figures, shared
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.variance import Replication
@@ -245,11 +245,10 @@ def _plan(cell: CellVariance) -> list[doc.Inline] | None:
 
 def blocks_range(plan: Replication) -> doc.Inline:
     """`5 to 5384`: the interval of the number of blocks needed."""
-    if plan.blocks_low == plan.blocks_high:
-        return doc.Count(plan.blocks_low)
+    low = doc.Count(plan.blocks_low)
     if plan.blocks_high is None:
-        return msg("{count} or more", count=doc.Count(plan.blocks_low))
-    return doc.Range(doc.Count(plan.blocks_low), doc.Count(plan.blocks_high))
+        return msg("{count} or more", count=low)
+    return range_of(low, doc.Count(plan.blocks_high))
 
 
 def _groups(

@@ -14,7 +14,7 @@ from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND, tail_of
 from vtax.report.answers.within_trials.compute import Course, over_shares, over_time
-from vtax.report.document import joined, levels_of, msg, plural, scale_for
+from vtax.report.document import factors, joined, msg, plural, scale_for
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 
@@ -150,9 +150,7 @@ def _percentile(section: Section, factor: str) -> Iterator[Panel]:
     for point in section.points:
         load = number_of(str(point.levels.get(factor, "")))
         other_levels = {name: level for name, level in point.levels.items() if name != factor}
-        courses = of_rest.setdefault(
-            doc.Factor(levels_of(other_levels)) if other_levels else "", {}
-        )
+        courses = of_rest.setdefault(factors(other_levels), {})
         for row in point.rows:
             if load and row.summary is not None and not row.is_withheld:
                 low, high = (
