@@ -14,7 +14,7 @@ from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.pairing import Logs, mean_logs
 from vtax.question import Selection, by, group, rest
 from vtax.report.analysis.compared import Cell, cells_of
-from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.sessions import blocks_of, of_hosts
 from vtax.report.analysis.values import Analysis, Row
 from vtax.stats.ratio import BlockMeans
 from vtax.study.claims import CheckTable, ClaimSide
@@ -85,8 +85,7 @@ def check_mapping(
 
 def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
     """Return the blocks of a host of the run, by its number."""
-    sessions = [*of_hosts(analysis.sessions).values()][number - 1]
-    return {block for session in sessions for block in session.blocks}
+    return set(blocks_of([*of_hosts(analysis.sessions).values()][number - 1]))
 
 
 def has_values_on(analysis: Analysis, entries: Iterable[Cell], platform: str, host: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,6 +173,11 @@ def boots(sessions: Sequence[MeasuredSession]) -> int | None:
         for boot in (ids or [session.boot_id])
     }
     return None if "" in boot_ids else len(boot_ids)
+
+
+def blocks_of(sessions: Iterable[MeasuredSession]) -> list[int]:
+    """Return the blocks of sessions."""
+    return [block for session in sessions for block in session.blocks]
 
 
 def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSession]]:

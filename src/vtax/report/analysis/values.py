@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -50,6 +51,13 @@ class Estimate:
     value: Annotated[float, Means("value")]
     low: Annotated[float | None, Means("bounds of its interval")] = None
     high: Annotated[float | None, Means("bounds of its interval")] = None
+
+
+def bounded(interval: Interval | Ratio) -> Estimate:
+    """Return a value with its bounds where both are finite."""
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return Estimate(interval.estimate)
+    return Estimate(interval.estimate, interval.low, interval.high)
 
 
 @dataclass(frozen=True)

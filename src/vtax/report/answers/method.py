@@ -10,7 +10,7 @@ from vtax.levels import Levels
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.drivers import drivers_of
-from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.sessions import blocks_of, of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.answers.host import package_of
 from vtax.report.document import joined, msg, plural
@@ -264,7 +264,7 @@ def _added_sessions(analysis: Analysis) -> Iterator[doc.Inline]:
             "{count} sessions of {blocks} blocks in all were added after results were known; no interval allows for "
             "these looks.",
             len(added_sessions),
-            blocks=doc.Count(sum(len(session.blocks) for session in added_sessions)),
+            blocks=doc.Count(len(blocks_of(added_sessions))),
         )
 
 

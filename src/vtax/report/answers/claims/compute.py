@@ -30,7 +30,7 @@ from vtax.report.analysis.claim_cells import (
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.published import Published, Repeated, published, repeated
 from vtax.report.analysis.result import tried
-from vtax.report.analysis.sessions import of_hosts
+from vtax.report.analysis.sessions import blocks_of, of_hosts
 from vtax.report.analysis.values import Analysis, is_other_quantity
 from vtax.report.answers.claims.cautions import cautions
 from vtax.report.answers.claims.contrasts import (
@@ -371,7 +371,7 @@ def _left_out(
     divisor: Divisor | None,
 ) -> int:
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
-    blocks_of_run = {block for session in analysis.sessions for block in session.blocks}
+    blocks_of_run = set(blocks_of(analysis.sessions))
     of, to = ([*cells, *map(divisor, cells)] if divisor else cells for cells in entries)
     wanted_blocks = [_blocks_of(analysis, side) or blocks_of_run for side in sides]
     parts = [(wanted_blocks[0], of), (wanted_blocks[1], to)]
@@ -457,7 +457,7 @@ def notes_of(analysis: Analysis, comparisons: Sequence[ClaimedComparison]) -> It
     """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
     left_out = max((comparison.left_out for comparison in comparisons), default=0)
     if left_out:
-        total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
+        total = doc.Count(len(blocks_of(analysis.sessions)))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
             "{count} blocks of {total} are left out: not every value of a comparison is there",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, number_of
 from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, Estimate
-from vtax.report.answers.figures.compute import Drawing, Plotted
+from vtax.report.answers.figures.compute import Drawing, Plotted, platforms_of_paper
 from vtax.report.document import joined, listed, msg, plural, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
@@ -99,7 +99,7 @@ class _Builder:
         if drawing.figure.kind == "table":  # as it is printed
             first_platforms = [
                 next((p.platform for p in drawing.places if p.there == name), name)
-                for name in self._of_paper()
+                for name in platforms_of_paper(analysis)
             ]
             self.order = [
                 *first_platforms,
@@ -322,10 +322,6 @@ class _Builder:
         """Return the colour of platforms as in all of the report, of other series by their order."""
         return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
 
-    def _of_paper(self) -> list[str]:
-        """Return the platforms of the publication."""
-        return list((self.analysis.declared.get("paper") or {}).get("platforms") or ())
-
     def _shows_the_same_twice(self) -> bool:
         """Return whether the right side has all that the left one has: every test, or the same means and bounds."""
         if self.figure.x == TEST:
@@ -421,10 +417,11 @@ class _Builder:
                     hosts=hosts,
                 )
             )
+        of_paper = platforms_of_paper(analysis)
         unpublished_platforms = sorted(
-            drawn_platforms - {self.drawing.mapped.get(name, name) for name in self._of_paper()}
+            drawn_platforms - {self.drawing.mapped.get(name, name) for name in of_paper}
         )
-        if unpublished_platforms and self._of_paper():
+        if unpublished_platforms and of_paper:
             notes.append(
                 msg(
                     "Not in the publication: {platforms}.",

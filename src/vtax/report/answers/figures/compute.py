@@ -18,10 +18,17 @@ from vtax.levels import BENCHMARK, HOST, METRIC, Levels
 from vtax.observations import Observations
 from vtax.report.analysis.claim_cells import Mapped, check_mapping, host_here
 from vtax.report.analysis.published import published_of
-from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
-from vtax.report.analysis.values import Analysis, Estimate, Row, Section, is_other_quantity
+from vtax.report.analysis.sessions import MeasuredSession, blocks_of, of_hosts, ratio_in
+from vtax.report.analysis.values import (
+    Analysis,
+    Estimate,
+    Row,
+    Section,
+    bounded,
+    is_other_quantity,
+)
 from vtax.stats.checks import Better
-from vtax.stats.intervals import mean_interval
+from vtax.stats.intervals import Interval, mean_interval
 from vtax.store.query import Floats, Ints, RunData
 from vtax.store.records import MARKS
 from vtax.study.claims import PublishedTable
@@ -195,11 +202,11 @@ def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
     """Return the platforms of the publication, and the numbers of the hosts that figures name."""
     tables = figures_of(analysis)
     names = [name for table in tables for name in (*table.platforms, *table.without)]
-    of_paper = _of_paper(analysis) if tables else []
+    of_paper = platforms_of_paper(analysis) if tables else []
     return list(dict.fromkeys([*of_paper, *names])), {table.host for table in tables if table.host}
 
 
-def _of_paper(analysis: Analysis) -> list[str]:
+def platforms_of_paper(analysis: Analysis) -> list[str]:
     """Return the platforms that the study describes as the publication's."""
     return list((analysis.declared.get("paper") or {}).get("platforms") or ())
 
@@ -261,7 +268,7 @@ class _Selection:
     def _absent(self, drawn: Collection[str]) -> tuple[str, ...]:
         """Return the platforms of the figure and of the run that it has no value of."""
         platforms = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
-        published = [name for name in _of_paper(self.analysis) if self.figure.shows_platform(name)]
+        published = filter(self.figure.shows_platform, platforms_of_paper(self.analysis))
         platforms += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
         return tuple(name for name in dict.fromkeys(platforms) if name not in drawn)
 
@@ -311,7 +318,7 @@ class _Selection:
         sessions: Sequence[MeasuredSession],
         quantity: Quantity,
     ) -> Plotted:
-        blocks = {block for session in sessions for block in session.blocks}
+        blocks = set(blocks_of(sessions))
         ratio = self._ratio(row, base, sessions)
         statistic = self._statistic(section, row, base, blocks, quantity)
         if quantity == "efficiency":
@@ -348,12 +355,11 @@ class _Selection:
         if summary is None:
             return None
         if not blocks:
-            return Estimate(summary.mean, *_finite(summary.low, summary.high))
+            return bounded(Interval(summary.mean, summary.low, summary.high))
         means = row.block_means[np.isin(row.blocks, list(blocks))]
         if not means.size:
             return None
-        interval = mean_interval(means, self.analysis.rule.confidence)
-        return Estimate(interval.estimate, *_finite(interval.low, interval.high))
+        return bounded(mean_interval(means, self.analysis.rule.confidence))
 
     def _ratio(
         self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]
@@ -361,7 +367,7 @@ class _Selection:
         ratio = row.ratio
         if sessions and base is not None and not row.platform.is_baseline:
             ratio = ratio_in(row, base, sessions, self.analysis.rule.confidence)
-        return None if ratio is None else Estimate(ratio.estimate, *_finite(ratio.low, ratio.high))
+        return None if ratio is None else bounded(ratio)
 
     def _statistic(
         self, section: Section, row: Row, base: Row | None, blocks: set[int], quantity: Quantity
@@ -394,8 +400,7 @@ class _Selection:
         )
         of, values = self.tests.get((cell.key, place.levels[METRIC]), (_NONE, _NO_VALUES))
         if place.host:
-            blocks = [b for session in self.hosts[place.host - 1] for b in session.blocks]
-            values = values[np.isin(of, blocks)]
+            values = values[np.isin(of, blocks_of(self.hosts[place.host - 1]))]
         for number, value in enumerate(values.tolist(), 1):
             statistic = PublicationStatistic(1, value, np.nan, np.nan, Estimate(value))
             yield Plotted(
@@ -494,8 +499,7 @@ def statistic_of(values: Floats, figure: FigureTable, confidence: float) -> Publ
     if n > 1 and figure.statistic == "sd":
         drawn = Estimate(mean, mean - sd, mean + sd)
     elif n > 1 and figure.statistic == "t_interval":
-        interval = mean_interval(values, confidence)
-        drawn = Estimate(mean, *_finite(interval.low, interval.high))
+        drawn = bounded(mean_interval(values, confidence))
     return PublicationStatistic(n, mean, sd, sd / abs(mean) if mean else np.nan, drawn)
 
 
@@ -512,10 +516,6 @@ def efficiency_of(better: Better, ratio: Estimate | None) -> Estimate | None:
         None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low)
     )
     return Estimate(1 / ratio.value, *((low, high) if None not in (low, high) else (None, None)))
-
-
-def _finite(low: float, high: float) -> tuple[float | None, float | None]:
-    return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
 
 
 def _is_of(figure: FigureTable, table: PublishedTable) -> bool:

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 from vtax.described import Means
 from vtax.pairing import Logs, Units, pair_rows
 from vtax.report.analysis.campaign import campaign_of
-from vtax.report.analysis.sessions import MeasuredSession, logs_in, of_hosts, ratio_in
+from vtax.report.analysis.sessions import (
+    MeasuredSession,
+    blocks_of,
+    logs_in,
+    of_hosts,
+    ratio_in,
+)
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, block_contrast
@@ -61,7 +67,7 @@ class MeasuredHost:
     @property
     def blocks(self) -> list[int]:
         """The blocks that were measured on it."""
-        return [block for session in self.sessions for block in session.blocks]
+        return blocks_of(self.sessions)
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -16,9 +15,16 @@ from vtax.question import Selection, rest
 from vtax.report import document as doc
 from vtax.report.analysis.factors import recorded
 from vtax.report.analysis.result import row_contrast
-from vtax.report.analysis.sessions import MeasuredSession, ratio_in
+from vtax.report.analysis.sessions import MeasuredSession, blocks_of, ratio_in
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.values import Estimate, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import (
+    Estimate,
+    ResultPoint,
+    Row,
+    Section,
+    bounded,
+    every_row,
+)
 from vtax.report.answers.within_trials.compute import trials_of
 from vtax.report.document import msg
 from vtax.stats.checks import StatsError
@@ -147,9 +153,7 @@ class Values:
         ]
         blocks = np.repeat(row.trial_blocks[: len(samples)], [len(trial) for trial in samples])
         values = np.array([value for trial in samples for value in trial])
-        is_inside = np.isin(
-            blocks, [block for session in sessions for block in session.blocks] or blocks
-        )
+        is_inside = np.isin(blocks, blocks_of(sessions) or blocks)
         if not is_inside.any():
             return None
         confidence = self.source.analysis.rule.confidence
@@ -161,18 +165,9 @@ class Values:
             return None
 
 
-def bounded(interval: Interval | Ratio) -> Estimate:
-    """Return a value whose bounds are finite, or not there."""
-    is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
-    return Estimate(interval.estimate, *((interval.low, interval.high) if is_bounded else ()))
-
-
 def blocks_in(row: Row, sessions: Sequence[MeasuredSession]) -> Any:
     """Return which blocks of a row are of these sessions; all of them without any."""
-    return np.isin(
-        row.blocks,
-        [block for session in sessions for block in session.blocks] if sessions else row.blocks,
-    )
+    return np.isin(row.blocks, blocks_of(sessions) if sessions else row.blocks)
 
 
 def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:

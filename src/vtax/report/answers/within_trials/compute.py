@@ -16,7 +16,7 @@ from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND
-from vtax.report.analysis.values import ResultPoint, Row
+from vtax.report.analysis.values import ResultPoint, Row, bounded
 from vtax.stats.checks import StatsError
 from vtax.stats.intervals import mean_interval
 from vtax.stats.means import block_means
@@ -134,12 +134,9 @@ def _course(
     intervals: dict[float, doc.Bounded] = {}
     for number, place in enumerate(x.tolist()):
         with suppress(StatsError):  # too large to compute with
-            interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
-            is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
-            intervals[place] = (
-                interval.estimate,
-                *((interval.low, interval.high) if is_bounded else (None, None)),
-            )
+            _, means = block_means(blocks, values[:, number])
+            mean = bounded(mean_interval(means, confidence))
+            intervals[place] = mean.value, mean.low, mean.high
     return Course(row, intervals)
 
 
