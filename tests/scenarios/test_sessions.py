@@ -301,7 +301,7 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
 def test_figures_of_blocks_say_so_of_a_run_with_several_sessions(store, home, monkeypatch):
     def percentiles() -> Document:
         source = source_of(store, run.name)
-        return pivot_part.document_of(pivot(source, Axes(), "p50"), source.analysis)
+        return pivot_part.document_of(pivot(source, Axes(), "p50"))
 
     def explained() -> Document:
         return views()["explain"].document(source_of(store, run.name), Options("brief"))

@@ -319,9 +319,7 @@ def test_a_platform_that_stands_for_another_is_itself_in_claims_about_it():
     analysis = measured(
         {"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]}, about_far
     )
-    text = " ".join(
-        drawn(document_of(claims(analysis, {"gone": "far"}), analysis, is_full=True)).split()
-    )
+    text = " ".join(drawn(document_of(claims(analysis, {"gone": "far"}), is_full=True)).split())
     first, second = text.split("two: reproduced")
     assert "far (for gone) (emulated) / native, size=64" in first
     assert "far (emulated) / native, size=64" in second

@@ -228,7 +228,7 @@ def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source, wide, quant
     for (columns, panels), to in product(sides, ("", "direction=send")):
         axes, where = Axes(columns=columns, panels=panels), ["benchmark=iperf3", "platform=docker"]
         found = pivot(source, axes, quantity, where=where, to=to)
-        text = terminal(pivot_view.document_of(found, source.analysis), wide)
+        text = terminal(pivot_view.document_of(found), wide)
         assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 
 

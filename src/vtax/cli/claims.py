@@ -42,7 +42,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
 
     mapping = mapping_of(mapped)
     analysis = source_of(existing_store(), run_name).analysis
-    document = document_of(claims(analysis, mapping), analysis, is_full=is_full)
+    document = document_of(claims(analysis, mapping), is_full=is_full)
     if document.nothing != "" and not as_json:
         hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
         raise BadInput(english(document.nothing), where=analysis.name, hint=hint)

@@ -133,7 +133,7 @@ def print_pivot(
         to=options["to"] or "",
         every_metric=every_metric,
     )
-    document = document_of(table, analysis)
+    document = document_of(table)
     if as_json:
         filtered = {"filter": analysis.filter} if analysis.filter else {}
         print_json(

@@ -27,7 +27,6 @@ from vtax.report.views.base import Options, View, register_view
 from vtax.stats.claims import Judgement
 from vtax.study.claims import CheckTable
 
-Marks = Mapping[str, Sequence[str]]
 _BRIEF = 6  # comparisons of a claim
 _WORDS: Mapping[str, doc.Inline] = {
     "reproduced": styled(msg("reproduced"), "strong"),
@@ -47,37 +46,30 @@ def document(source: Source, options: Options) -> doc.Document:
     mapped = mapping_of(options.mapped, *named_in_claims(analysis))
     return document_of(
         claims(analysis, mapped),
-        analysis,
         is_full=options.depth != "brief",
         is_folded=options.depth == "report",
     )
 
 
-def document_of(
-    claims: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False
-) -> doc.Document:
+def document_of(claims: Claims, *, is_full: bool, is_folded: bool = False) -> doc.Document:
     """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: those of judged
     claims on demand, in a report, which has named the publication."""
-    data = values_of(
-        replace(
-            claims,
-            claims=tuple(replace(claim, why=_why(claim, analysis)) for claim in claims.claims),
-        )
-    )
+    analysis = claims.analysis
+    with_reasons = tuple(replace(claim, why=_why(claim, analysis)) for claim in claims.claims)
+    data = values_of(replace(claims, claims=with_reasons))
     if not claims.claims and not claims.published:
         return doc.empty_document(VIEW.title, msg("the study of this run has no claims"), data)
     parts: list[doc.Part] = []
     if claims.claims:
         parts += [] if is_folded else published_numbers.of_publication(analysis)
-        parts += [*_mapping(claims), _overview(claims, analysis), *_method(claims, analysis)]
-        marks = {platform.name: platform.marks for platform in analysis.platforms}
+        parts += [*_mapping(claims), _overview(claims), *_method(claims)]
         differences = list(published_numbers.differences(analysis))
         if is_folded:
-            parts += _folded(msg("Judged claims in full"), list(_judged(claims, marks)))
+            parts += _folded(msg("Judged claims in full"), list(_judged(claims)))
             parts += _folded(msg("Differences from the publication"), differences)
         else:
             shown_claims = [c for c in claims.claims if is_full or c.judgement is not None]
-            parts += [_section(claim, claims, marks, is_full=is_full) for claim in shown_claims]
+            parts += [_section(claim, claims, is_full=is_full) for claim in shown_claims]
             parts += differences
     parts += published_numbers.parts_of(claims.published, analysis, is_folded=is_folded)
     lead = (joined([analysis.name, joined(_counts(claims.claims))], ": "),) if claims.claims else ()
@@ -145,7 +137,7 @@ def _mapping(claims: Claims) -> Iterator[doc.Part]:
         yield doc.Paragraph(text, "caution")
 
 
-def _overview(claims: Claims, analysis: Analysis) -> doc.Table:
+def _overview(claims: Claims) -> doc.Table:
     columns = (
         doc.Column("claim", msg("claim"), wraps=True),
         doc.Column("finding", msg("finding"), wraps=True),
@@ -153,7 +145,7 @@ def _overview(claims: Claims, analysis: Analysis) -> doc.Table:
         doc.Column("why", msg("why, or what decides it"), wraps=True),
     )
     rows = [
-        (claim.claim.id, _statement(claim), _word(claim), _why(claim, analysis))
+        (claim.claim.id, _statement(claim), _word(claim), _why(claim, claims.analysis))
         for claim in claims.claims
     ]
     return doc.table_of(columns, rows, key="claims", label=msg("judged claims"), style="list")
@@ -278,7 +270,7 @@ def _named(comparison: ClaimedComparison) -> doc.Inline:
     return joined([sides, factors(levels)], ", ")
 
 
-def _method(claims: Claims, analysis: Analysis) -> Iterator[doc.Part]:
+def _method(claims: Claims) -> Iterator[doc.Part]:
     if not claims.family:
         return
     yield doc.Paragraph(
@@ -289,13 +281,13 @@ def _method(claims: Claims, analysis: Analysis) -> Iterator[doc.Part]:
             "outside and its claim be inconclusive: after the correction, or for the reason that stands beside it.",
             family=doc.Count(claims.family),
             alpha=doc.Share(claims.alpha, "declared"),
-            level=analysis.level,
+            level=claims.analysis.level,
         ),
         "muted",
     )
 
 
-def _section(claim: JudgedClaim, claims: Claims, marks: Marks, *, is_full: bool) -> doc.Titled:
+def _section(claim: JudgedClaim, claims: Claims, *, is_full: bool) -> doc.Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
     source = doc.Paragraph(msg("Source: {source}", source=term(claim.claim.source)), "muted")
     parts: list[doc.Part] = [doc.Paragraph(_statement(claim)), source]
@@ -308,7 +300,7 @@ def _section(claim: JudgedClaim, claims: Claims, marks: Marks, *, is_full: bool)
             sorted(claim.comparisons, key=_certainty) if not is_full else list(claim.comparisons)
         )
         shown_comparisons = comparisons if is_full else comparisons[:_BRIEF]
-        parts.append(_comparisons(claim, shown_comparisons, claims, marks))
+        parts.append(_comparisons(claim, shown_comparisons, claims))
         if len(shown_comparisons) < len(comparisons):
             hidden_count = len(comparisons) - len(shown_comparisons)
             parts.append(
@@ -328,25 +320,25 @@ def _certainty(comparison: ClaimedComparison) -> float:
 
 
 def _comparisons(
-    claim: JudgedClaim, comparisons: Sequence[ClaimedComparison], claims: Claims, marks: Marks
+    claim: JudgedClaim, comparisons: Sequence[ClaimedComparison], claims: Claims
 ) -> doc.Table:
     has_published = claim.claim.published is not None
     return doc.table_of(
         _columns(has_published=has_published),
-        _rows(claim, comparisons, claims, marks, has_published=has_published),
+        _rows(claim, comparisons, claims, has_published=has_published),
         key=claim.claim.id,
         label=msg("comparisons of {claim}", claim=claim.claim.id),
         style="list",
     )
 
 
-def _judged(claims: Claims, marks: Marks) -> Iterator[doc.Table]:
+def _judged(claims: Claims) -> Iterator[doc.Table]:
     """Yield one table of the comparisons of every judged claim, below where it stands and what is to know of it."""
     judged_claims = [claim for claim in claims.claims if claim.judgement and claim.comparisons]
     has_published = any(claim.claim.published is not None for claim in judged_claims)
     groups = []
     for claim in judged_claims:
-        rows = _rows(claim, claim.comparisons, claims, marks, has_published=has_published)
+        rows = _rows(claim, claim.comparisons, claims, has_published=has_published)
         name = joined([claim.claim.id, _word(claim)], ": ")
         title = joined([name, term(claim.claim.source), term(claim.claim.note)], "; ")
         groups.append(doc.Group(tuple(rows), title))
@@ -369,7 +361,6 @@ def _rows(
     claim: JudgedClaim,
     comparisons: Sequence[ClaimedComparison],
     claims: Claims,
-    marks: Marks,
     *,
     has_published: bool,
 ) -> Iterator[doc.TableRow]:
@@ -386,25 +377,25 @@ def _rows(
             ratio = comparison.tested.ratio
             share = doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
             cells = (share, doc.Count(comparison.tested.n_blocks))
-        what = _what(comparison, claims, marks, shared_factors)
+        what = _what(comparison, claims, shared_factors)
         yield doc.TableRow((what, _range(comparison), *published_here, *cells))
 
 
 def _what(
-    comparison: ClaimedComparison, claims: Claims, marks: Marks, shared_factors: Collection[str]
+    comparison: ClaimedComparison, claims: Claims, shared_factors: Collection[str]
 ) -> doc.Inline:
     """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication, and marks.
 
     shared_factors: factors that say nothing, since all comparisons of the claim share their level.
     """
     check = comparison.check
-    text = _side(comparison, comparison.of.text, comparison.of.platform, claims, marks)
+    text = _side(comparison, comparison.of.text, comparison.of.platform, claims)
     if comparison.to is not None:
-        to = _side(comparison, comparison.to.text, comparison.to.platform, claims, marks)
+        to = _side(comparison, comparison.to.text, comparison.to.platform, claims)
         text = joined([text, to], " / ")
     if check.reference:
         stand_in = claims.mapped.get(check.reference, check.reference)
-        reference = _side(comparison, stand_in, stand_in, claims, marks)
+        reference = _side(comparison, stand_in, stand_in, claims)
         text = msg("{ratio}, both relative to {reference}", ratio=text, reference=reference)
     if check.kind == "monotone":
         text = msg("{ratio}, for each doubling of {factor}", ratio=text, factor=str(check.along))
@@ -426,9 +417,7 @@ def _what(
     return joined([text, factors(levels)], ", ")
 
 
-def _side(
-    comparison: ClaimedComparison, text: str, platform: str, claims: Claims, marks: Marks
-) -> doc.Inline:
+def _side(comparison: ClaimedComparison, text: str, platform: str, claims: Claims) -> doc.Inline:
     """Return a side with the platform that it stands for, and the marks of its own."""
     published_names = comparison.check.platforms("")
     original = next(
@@ -442,9 +431,10 @@ def _side(
     side: doc.Inline = (
         msg("{side} (for {platform})", side=text, platform=original) if original else text
     )
-    if not marks[platform]:
+    marks = claims.analysis.platform_of(platform).marks
+    if not marks:
         return side
-    return msg("{side} ({marks})", side=side, marks=joined(map(term, marks[platform])))
+    return msg("{side} ({marks})", side=side, marks=joined(map(term, marks)))
 
 
 def _alike(comparisons: Sequence[ClaimedComparison]) -> set[str]:

@@ -20,16 +20,17 @@ from vtax.stats.quantiles import fewest_values
 _MOST_NAMED = 6
 
 
-def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
+def document_of(pivot: Pivot) -> doc.Document:
     """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
+    analysis = pivot.analysis
     title, lead = header_of(analysis)
     if pivot.where:
         condition = factors(
             {name: "|".join(levels) for name, levels in pivot.where.choices.items()}
         )
         lead = (*lead, msg("where {levels}", levels=condition))
-    parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
-    parts += [doc.Paragraph(text, "muted") for text in about(pivot, analysis)]
+    parts: list[doc.Part] = [_panel(pivot, panel) for panel in pivot.panels]
+    parts += [doc.Paragraph(text, "muted") for text in about(pivot)]
     if pivot.empty:
         parts.append(doc.Titled(msg("Without a figure"), (doc.Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
@@ -39,11 +40,11 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     return shared.of_blocks(answer, analysis) if pivot.quantity in PERCENTILES else answer
 
 
-def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
+def quantity_of(pivot: Pivot) -> doc.Inline:
     """Return what the figures are called."""
     name = {
         "mean": msg("mean"),
-        "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
+        "efficiency": msg("percent of {baseline}", baseline=pivot.analysis.baseline),
         "p50": msg("median"),
         "p95": msg("95th percentile"),
         "p99": msg("99th percentile"),
@@ -71,9 +72,9 @@ def title_of(pivot: Pivot, panel: str) -> doc.Inline:
     return joined([metric, level], " · ")
 
 
-def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
-    scale = scale_of(pivot, panel)
-    quantity = quantity_of(pivot, analysis)
+def _panel(pivot: Pivot, panel: str) -> doc.Titled:
+    analysis, scale = pivot.analysis, scale_of(pivot, panel)
+    quantity = quantity_of(pivot)
     unit = unit_of(scale.unit) if scale and not pivot.is_relative else ""
     axes = pivot.axes
     axes_title: doc.Inline = axes.rows
@@ -146,8 +147,9 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: doc.Scale | None) -> doc
     )
 
 
-def about(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
+def about(pivot: Pivot) -> Iterator[doc.Inline]:
     """Yield what the figures are, and what they leave out."""
+    analysis = pivot.analysis
     if pivot.quantity in PERCENTILES:
         yield msg(
             "percentiles of all single values; {level} intervals are between order statistics, for as many "
