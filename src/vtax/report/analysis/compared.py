@@ -210,6 +210,11 @@ class Contrasts:
     is_of_table: bool = False
 
     @property
+    def level(self) -> doc.Share:
+        """The confidence of intervals: `95 %`."""
+        return doc.Share(self.confidence, "declared")
+
+    @property
     def families(self) -> tuple[int, ...]:
         """How many contrasts the verdicts are corrected for, ascending: one family, or those of the run's table."""
         return tuple(

@@ -198,7 +198,7 @@ def _loads(source: Source) -> Iterator[doc.FigureRow]:
 def means_of_sides(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.RowFigure:
     """Return the means of both sides beside each other, with a value per block. pairs: of one metric."""
     section = pairs[0].section
-    scale, level = shared.scale_of(section), doc.Share(contrasts.confidence, "declared")
+    scale, level = shared.scale_of(section), contrasts.level
     groups = []
     for levels, point_pairs in groupby(pairs, key=lambda pair: pair.levels):
         rows = []

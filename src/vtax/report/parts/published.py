@@ -29,9 +29,7 @@ def parts_of(
     rows = []
     for entry in numbers:
         name: doc.Inline = entry.platform
-        marks = next(
-            (platform.marks for platform in analysis.platforms if platform.name == entry.here), ()
-        )
+        marks = analysis.platform_of(entry.here).marks
         if entry.here != entry.platform:
             name = msg("{here} for {there}", here=entry.here, there=entry.platform)
         if marks and entry.mean is not None:

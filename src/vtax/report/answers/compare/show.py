@@ -31,7 +31,7 @@ def document_of(contrasts: Contrasts) -> doc.Document:
     """
     table_of = _table_of_runs if contrasts.treatment.is_run else _table
     pairs = contrasts.pairs
-    parts: list[doc.Part] = [_summary(contrasts, pairs)]
+    parts: list[doc.Part] = [_summary(contrasts)]
     for section in {id(pair.section): pair.section for pair in pairs}.values():
         section_pairs = [pair for pair in pairs if pair.section is section]
         parts.append(
@@ -44,22 +44,23 @@ def document_of(contrasts: Contrasts) -> doc.Document:
     parts.append(doc.Paragraph(_method(contrasts), "muted"))
     noted_of = shared.absence_as_far_as_shown((pair.ratio, pair.verdict) for pair in pairs)
     parts += [doc.Paragraph(text, "muted") for text in noted_of]
-    parts += _notes(pairs, contrasts)
-    parts += _across_runs(pairs, contrasts)
-    warnings = _warnings(contrasts, pairs)
+    parts += _notes(contrasts)
+    parts += _across_runs(contrasts)
+    warnings = _warnings(contrasts)
     parts += shared.warnings_part(warnings)
-    reason_empty = "" if any(pair.ratio for pair in contrasts.pairs) else contrasts.reason_empty()
+    reason_empty = "" if any(pair.ratio for pair in pairs) else contrasts.reason_empty()
     data = {
         "schema": "vtax.compare/1",
-        **values_of(replace(contrasts, pairs=tuple(pairs))),
+        **values_of(contrasts),
         "family": contrasts.family,
         "coded_warnings": warnings,
     }
     return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=reason_empty)
 
 
-def _warnings(contrasts: Contrasts, pairs: Sequence[CellPair]) -> tuple[doc.Warning, ...]:
+def _warnings(contrasts: Contrasts) -> tuple[doc.Warning, ...]:
     """About the runs, then about figures."""
+    pairs = contrasts.pairs
     warnings_of_pairs = [
         noted(text, _place(pair, contrasts)) for pair in pairs for text in pair.warnings
     ]
@@ -144,9 +145,7 @@ def _table(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table:
         )
         points.append(ResultPoint(pair.name, pair.levels, rows))
     section = replace(pairs[0].section, points=tuple(points))
-    table = result_table(
-        section, doc.Share(contrasts.confidence, "declared"), contrasts.baseline.text, {}
-    )
+    table = result_table(section, contrasts.level, contrasts.baseline.text, {})
     interval = _interval_title(contrasts, [pair.ratio for pair in pairs])
     title = shared.percent_title(contrasts.baseline.text, interval)
     columns = (
@@ -164,7 +163,7 @@ def _table_of_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> doc.Table
     ]
     scales = shared.scales_of(replace(section, points=tuple(map(_point_of, pairs_of_points))))
     unit = unit_of(scales[0].unit) if len(set(scales)) == 1 else ""
-    half_width = msg("±{level}", level=doc.Share(contrasts.confidence, "declared"))
+    half_width = msg("±{level}", level=contrasts.level)
     treatment, baseline = contrasts.treatment.name, contrasts.baseline.name
     interval = _interval_title(contrasts, [pair.ratio for pair in pairs])
     columns = (
@@ -208,10 +207,10 @@ def _cells_of_runs(pair: CellPair, scale: doc.Scale) -> list[doc.Inline]:
     return [*cells, styled(shared.relative_of(pair.ratio, pair.section), "strong"), verdict]
 
 
-def _summary(contrasts: Contrasts, pairs: Sequence[CellPair]) -> doc.Titled:
+def _summary(contrasts: Contrasts) -> doc.Titled:
     """Return the answer, what was not compared, and what to do next."""
     left_out = list(_left_out(contrasts)) if contrasts.treatment.is_run else []
-    parts = [*answer_of(contrasts, pairs), *left_out, *next_of(contrasts, pairs)]
+    parts = [*answer_of(contrasts), *left_out, *next_of(contrasts)]
     return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
 
 
@@ -260,21 +259,20 @@ def _kinds_of(cells: Sequence[CellRecord]) -> list[doc.Inline]:
 
 def _interval_title(contrasts: Contrasts, ratios: Sequence[Estimate | None]) -> doc.Inline:
     """Return the head of a column of intervals; it names those that say nothing of another session."""
-    level = doc.Share(contrasts.confidence, "declared")
     known_ratios = [ratio for ratio in ratios if ratio is not None]
     if known_ratios and all(map(contrasts.is_of_one_session, known_ratios)):
-        return msg("{level} interval of these sessions", level=level)
-    return msg("{level} interval", level=level)
+        return msg("{level} interval of these sessions", level=contrasts.level)
+    return msg("{level} interval", level=contrasts.level)
 
 
-def _notes(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[doc.Part]:
+def _notes(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
     repeated_sides = [
         side
         for side in (contrasts.treatment, contrasts.baseline)
         if sum(len(run.analysis.sessions) for run in side.runs) > 1
     ]
-    if repeated_sides and any(contrasts.is_of_one_session(pair.ratio) for pair in pairs):
+    if repeated_sides and any(contrasts.is_of_one_session(pair.ratio) for pair in contrasts.pairs):
         text = msg(
             "± of {run} is over sessions, the interval of the percent over blocks",
             run=repeated_sides[0].name,
@@ -282,8 +280,9 @@ def _notes(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[doc.Part
         yield doc.Paragraph(text, "muted")
 
 
-def _across_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[doc.Part]:
-    """Yield a table of each; none where there is nothing for it."""
+def _across_runs(contrasts: Contrasts) -> Iterator[doc.Part]:
+    """Yield what further sessions may show, and ratios of ratios; none where there is nothing for it."""
+    pairs = contrasts.pairs
     if contrasts.is_paired:
         return
     if rows := list(_next_rows(pairs)):
@@ -298,9 +297,7 @@ def _across_runs(pairs: Sequence[CellPair], contrasts: Contrasts) -> Iterator[do
             ),
             doc.Column(
                 "next",
-                msg(
-                    "the next sessions,\n{level}", level=doc.Share(contrasts.confidence, "declared")
-                ),
+                msg("the next sessions,\n{level}", level=contrasts.level),
             ),
         )
         yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
@@ -364,10 +361,11 @@ def _platform_and_metric(pair: CellPair) -> tuple[doc.Inline, doc.Inline]:
     return shared.platform_of(pair.treatment.platform), name
 
 
-def answer_of(contrasts: Contrasts, pairs: Sequence[CellPair]) -> Iterator[doc.Part]:
+def answer_of(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield the sentence about the pairs."""
-    if pairs:
-        words = words_of([_judged(pair, contrasts) for pair in pairs], contrasts.baseline.text)
+    if contrasts.pairs:
+        comparisons = [_judged(pair, contrasts) for pair in contrasts.pairs]
+        words = words_of(comparisons, contrasts.baseline.text)
         answer = msg(
             "{treatment} against {baseline}: {parts}.",
             parts=words,
@@ -383,7 +381,8 @@ def _judged(pair: CellPair, contrasts: Contrasts) -> SpokenComparison:
     name: doc.Inline = section.label
     if section.metric.role != "cost":
         sections = [other_pair.section for other_pair in contrasts.pairs]
-        name = shared.name_of(section, [each for each in sections if each.metric.role != "cost"])
+        speeds = [candidate for candidate in sections if candidate.metric.role != "cost"]
+        name = shared.name_of(section, speeds)
     name = joined([name, factors(pair.levels)], " ")
     if contrasts.treatment.is_run:
         name = msg(
@@ -399,11 +398,11 @@ def _row(pair: CellPair) -> Row:
     return replace(pair.treatment, ratio=pair.ratio, verdict=pair.verdict, reason=pair.reason)
 
 
-def next_of(contrasts: Contrasts, pairs: Sequence[CellPair]) -> Iterator[doc.Part]:
+def next_of(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield what would decide: blocks within a run, sessions across runs."""
     undecided_pairs = [
         pair
-        for pair in pairs
+        for pair in contrasts.pairs
         if pair.ratio and (not pair.verdict or pair.verdict.kind == "undecided")
     ]
     if not undecided_pairs:

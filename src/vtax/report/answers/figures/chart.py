@@ -106,7 +106,6 @@ class _Builder:
                 *(name for name in self.order if name not in first_platforms),
             ]
         self.colours = analysis.colours
-        self.marks = {platform.name: platform.marks for platform in analysis.platforms}
         self.titles = {
             (section.label, section.metric.name): shared.metric_of(section)
             for section in analysis.sections
@@ -229,7 +228,7 @@ class _Builder:
         """Return what a key is called beside its axis."""
         if axis == PLATFORM:
             published_name = next((place.there for place in places if place.platform == key), key)
-            name: doc.Inline = doc.PlatformCell(key, self.marks.get(key, ()))
+            name = self.analysis.platform_of(key)
             return (
                 msg("{here} for {there}", here=name, there=published_name)
                 if published_name != key
@@ -374,9 +373,9 @@ class _Builder:
             place.platform for place in self.drawing.places if place.here or place.tests
         }
         marked_platforms = [
-            doc.PlatformCell(name, marks)
-            for name, marks in self.marks.items()
-            if marks and name in drawn_platforms
+            shared.platform_of(platform)
+            for platform in analysis.platforms
+            if platform.marks and platform.name in drawn_platforms
         ]
         if marked_platforms:
             notes.append(

@@ -262,8 +262,8 @@ class _Selection:
 
     def _marked(self, places: Iterable[Plotted]) -> tuple[Plotted, ...]:
         """Return places with the marks of their platforms."""
-        marks = {platform.name: platform.marks for platform in self.analysis.platforms}
-        return tuple(replace(place, marks=marks.get(place.platform, ())) for place in places)
+        platform_of = self.analysis.platform_of
+        return tuple(replace(place, marks=platform_of(place.platform).marks) for place in places)
 
     def _absent(self, drawn: Collection[str]) -> tuple[str, ...]:
         """Return the platforms of the figure and of the run that it has no value of."""
