@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Literal
 
 from vtax.levels import LINK, number_of
@@ -18,6 +17,7 @@ from vtax.report.document.terms import unit_of
 from vtax.report.parts.sentences import leaning_of, least_difference
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.host_change import Effect
+from vtax.stats.intervals import Interval
 from vtax.stats.ratio import Loss, Ratio
 from vtax.stats.terms import MINIMUM_BLOCKS, has_words, is_time
 from vtax.stats.verdict import Verdict
@@ -168,6 +168,11 @@ def share_of(value: float, low: float | None, high: float | None) -> doc.Relativ
     return doc.Relative(value) if low is None or high is None else doc.Relative(value, low, high)
 
 
+def amount_of(share: Interval | Ratio) -> doc.Relative:
+    """Return what one side is of another, of any quantity, with its interval."""
+    return doc.Relative(share.estimate, share.low, share.high, "amount")
+
+
 def predicted_of(ratio: Ratio, section: Section) -> doc.Inline:
     """Return the interval of one more session as a share of the baseline, see `relative_of`; nothing without one."""
     predicted = ratio if section.share_better == "higher" else ratio.inverse
@@ -282,14 +287,15 @@ def mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
     return mean, muted(replace(mean, shows="half-width"))
 
 
-def by_point(rows: Iterable[tuple[ResultPoint, doc.TableRow]]) -> tuple[doc.Group, ...]:
-    """Return the rows of each point below its name. rows: those of a point one after the other."""
-    groups_of_points = []
-    for _, of in groupby(rows, key=lambda pair: pair[0].key):
-        of_point = list(of)
-        name = levels(of_point[0][0])
-        groups_of_points.append(doc.Group(tuple(row for _, row in of_point), name))
-    return tuple(groups_of_points)
+def by_point(
+    rows: Iterable[tuple[ResultPoint, PlatformRecord, Sequence[doc.Inline]]],
+) -> tuple[doc.Group, ...]:
+    """Return a row for each platform and its cells, below the name of their point."""
+    points: dict[str, tuple[doc.Inline, list[doc.TableRow]]] = {}
+    for point, platform, cells in rows:
+        _, of_point = points.setdefault(point.key, (levels(point), []))
+        of_point.append(doc.TableRow((platform_of(platform), *cells)))
+    return tuple(doc.Group(tuple(of_point), name) for name, of_point in points.values())
 
 
 def groups(

@@ -23,6 +23,7 @@ from vtax.report.answers.claims.compute import (
 )
 from vtax.report.document import factors, joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
+from vtax.report.parts import shared
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.claims import Judgement
 from vtax.study.claims import CheckTable
@@ -374,8 +375,7 @@ def _rows(
             published_here = (_amount(published) if published is not None else doc.Nothing(),)
         cells: tuple[doc.Inline, ...] = (styled(comparison.reason, "error"),)
         if comparison.tested is not None:
-            ratio = comparison.tested.ratio
-            share = doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
+            share = shared.amount_of(comparison.tested.ratio)
             cells = (share, doc.Count(comparison.tested.n_blocks))
         what = _what(comparison, claims, shared_factors)
         yield doc.TableRow((what, _range(comparison), *published_here, *cells))

@@ -422,13 +422,12 @@ def _table(counters: Sequence[ComparedCounter], explanation: Explained, baseline
 def _cells(counter: ComparedCounter) -> tuple[doc.Inline, ...]:
     """Return the name, the unit, both values and the ratio of a counter."""
     scale = _scale_of(counter.counter, counter.baseline, counter.treatment)
-    ratio = counter.ratio
     return (
         counter.words,
         unit_of(scale.unit),
         doc.Quantity(counter.baseline, scale, 3),
         doc.Quantity(counter.treatment, scale, 3),
-        doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount"),
+        shared.amount_of(counter.ratio),
     )
 
 

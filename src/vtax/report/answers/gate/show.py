@@ -563,12 +563,9 @@ def _apart(host: CheckedHost) -> doc.Inline:
     """`native on sysbench-cpu: 74.2 % [71.2, 77.4]`: where a host lies apart, in percent of the other hosts."""
     places = []
     for finding in host.findings:
-        share = doc.Relative(
-            finding.share.estimate, finding.share.low, finding.share.high, is_of="amount"
-        )
         place = joined([shared.title_of(finding.section), shared.levels(finding.point)])
         name = msg("{platforms} on {name}", platforms=finding.platform, name=place)
-        places.append(joined([name, share], ": "))
+        places.append(joined([name, shared.amount_of(finding.share)], ": "))
     return joined(places, "; ")
 
 

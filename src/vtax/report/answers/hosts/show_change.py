@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
-from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.answers.hosts.fleet import Fleet
 from vtax.report.answers.hosts.host_change import ChangeEffect, ChangeOfHosts
 from vtax.report.answers.hosts.odd_hosts import name_of, shown_value
+from vtax.report.answers.hosts.show_summary import exceptions
 from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
 
@@ -69,18 +68,7 @@ def _about(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:
             msg("which hosts changed was not drawn: whatever chose them may be what differs"),
             "caution",
         )
-    if change.lost:
-        yield styled(
-            joined(
-                [msg("no session after the change"), shared.few_of(fleet.names(change.lost))], ": "
-            ),
-            "caution",
-        )
-    if change.unlike:
-        yield styled(
-            joined([msg("facts say otherwise"), shared.few_of(fleet.names(change.unlike))], ": "),
-            "caution",
-        )
+    yield from exceptions(change, fleet)
     if change.overlap:
         yield styled(
             msg(
@@ -145,10 +133,7 @@ def _table(
         return [*cells_of_row, doc.PValue(effect.p_adjusted)]
 
     section = effects[0].section
-    rows = []
-    for effect in effects:
-        platform = shared.platform_of(effect.row.platform)
-        rows.append((effect.point, doc.TableRow((platform, *cells(effect)))))
+    rows = [(effect.point, effect.row.platform, cells(effect)) for effect in effects]
     title = shared.title_of(section)
     label = msg("{title}: performance", title=title)
     if baseline:
@@ -172,11 +157,3 @@ def _legend(change: ChangeOfHosts) -> doc.Inline:
     return msg(
         "Each host is one value, after relative to before; the mean of all, by t over hosts."
     )
-
-
-def plain(change: ChangeOfHosts, effects: Sequence[ChangeEffect]) -> dict[str, Any]:
-    """Return the same for programs."""
-    return {
-        **values_of(change),
-        "effects": effects,
-    }

@@ -298,8 +298,7 @@ def _share_of_middle(ratio: Ratio, line: Line, name: str) -> doc.Relative:
     times = math.exp(-line.middles[name])
     low, high = ratio.low * times, ratio.high * times
     found = replace(ratio, estimate=ratio.estimate * times, low=low, high=high)
-    share = found.efficiency(line.section.better)
-    return doc.Relative(share.estimate, share.low, share.high, is_of="amount")
+    return shared.amount_of(found.efficiency(line.section.better))
 
 
 def _strip_figure(groups: tuple[doc.FigureGroup, ...], analysis: Analysis) -> doc.RowFigure:

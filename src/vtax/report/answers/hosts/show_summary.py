@@ -59,7 +59,9 @@ def plain_answer(fleet: Fleet, analysis: Analysis) -> dict[str, Any]:
     """Return the first screen for programs, a text for each line."""
     answer = sentence_of(analysis)
     return {
-        "changes": [change_sentence(*each, analysis) for each in fleet.changes],
+        "changes": [
+            change_sentence(change, effects, analysis) for change, effects in fleet.changes
+        ],
         "platforms": None if fleet.planned_change or answer == "" else answer,
         "hosts": [*hosts_lines(fleet), *baseline_lines(fleet, analysis)],
         "odd": list(odd_lines(fleet)),
@@ -285,6 +287,11 @@ def change_lines(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:
             len(change.changed),
             planned=doc.Count(change.planned),
         )
+    yield from exceptions(change, fleet)
+
+
+def exceptions(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:
+    """Yield which hosts have no session after a change, and whose facts say something else of it."""
     for text, hosts in (
         (msg("no session after the change"), change.lost),
         (msg("facts say otherwise"), change.unlike),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.campaign import HostRecord
@@ -15,7 +16,12 @@ from vtax.report.answers.hosts import show_matrix as host_matrix
 from vtax.report.answers.hosts.compute import GroupRatio, HostGroup, group_ratios, groups_of
 from vtax.report.answers.hosts.fleet import Fleet, fleet_of
 from vtax.report.answers.hosts.host_change import ChangeEffect, ChangeOfHosts
-from vtax.report.answers.hosts.odd_hosts import OddHosts, fact_with, shown_value
+from vtax.report.answers.hosts.odd_hosts import (
+    OddHosts,
+    fact_with,
+    shown_value,
+    written_key,
+)
 from vtax.report.answers.hosts.show_summary import STATES, fleet_answer, plain_answer
 from vtax.report.document import first_of, joined, msg
 from vtax.report.parts import shared
@@ -127,7 +133,7 @@ def _odd(findings: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
             shared.few_of(fleet.names(finding.hosts)),
             shared.platform_of(finding.row.platform),
             joined([shared.title_of(finding.section), shared.levels(finding.point)]),
-            _share(finding),
+            shared.amount_of(finding.share),
             doc.PValue(finding.apart.p_value),
             _only_there(finding),
         )
@@ -144,11 +150,6 @@ def _odd(findings: Sequence[OddHosts], fleet: Fleet) -> Iterator[doc.Part]:
     yield doc.Titled(
         msg("Hosts that lie apart"), (table, doc.Paragraph(note, "muted")), key="odd-hosts"
     )
-
-
-def _share(finding: OddHosts) -> doc.Relative:
-    share = finding.share
-    return doc.Relative(share.estimate, share.low, share.high, is_of="amount")
 
 
 def _only_there(finding: OddHosts) -> doc.Inline:
@@ -197,12 +198,12 @@ def _plain(
         "hosts": host_matrix.plain(lines, fleet.hosts),
         "missing": campaign.missing if campaign else [],
         "changes": [
-            host_change.plain(change, effects) for change, effects in _changes(source, fleet)
+            {**values_of(change), "effects": effects} for change, effects in _changes(source, fleet)
         ],
         "odd": _shown_odd(source, fleet),
         "facts": [
             {
-                "fact": ".".join(filter(None, fact.key)),
+                "fact": written_key(fact.key),
                 "values": [{"value": value, "hosts": list(names)} for value, names in fact.values],
             }
             for fact in fleet.facts
@@ -240,10 +241,9 @@ def _groups_apart(
         label = msg("{title}: groups of hosts", title=shared.title_of(section))
         rows = []
         for point, row, of_row in ratios:
-            platform = shared.platform_of(row.platform)
             for ratio in of_row:
                 cells = _group_cells(groups[ratio.group], ratio, section)
-                rows.append((point, doc.TableRow((platform, *cells))))
+                rows.append((point, row.platform, cells))
         table = doc.Table(
             columns,
             shared.by_point(rows),

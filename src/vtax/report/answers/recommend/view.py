@@ -15,7 +15,7 @@ from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
 from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View, register_view
-from vtax.stats.intervals import Interval as Bounds
+from vtax.stats.intervals import Interval
 
 
 def document(source: Source, options: Options) -> doc.Document:
@@ -145,7 +145,7 @@ def _decides(ranking: Recommendation) -> doc.Inline:
     data: dict[str, doc.Inline] = {
         "resource": shared.resource(contribution.resource),
         "first": ranking.complete[0].platform.name,
-        "share": _relative(contribution.ratio),
+        "share": shared.amount_of(contribution.ratio),
         "second": ranking.complete[1].platform.name,
     }
     if not ranking.has_intervals:
@@ -181,7 +181,7 @@ def _host_cpu(ranking: Recommendation) -> Iterator[doc.Inline]:
         if standing.platform.name in ranking.host_cpu
     ]
     if names and all(resource.name != CPU for resource in ranking.resources if resource.weight):
-        costs = [joined([name, _relative(ranking.host_cpu[name])], " ") for name in names]
+        costs = [joined([name, shared.amount_of(ranking.host_cpu[name])], " ") for name in names]
         yield msg(
             "host CPU for the same work, percent of {baseline}: {costs}",
             baseline=ranking.baseline,
@@ -243,11 +243,6 @@ def _score(share: float, ranking: Recommendation) -> doc.Relative:
     return doc.Relative(share, baseline=ranking.baseline)
 
 
-def _relative(ratio: Bounds) -> doc.Relative:
-    """Return one score as a share of another."""
-    return doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
-
-
 def _with_interval(title: doc.Inline, ranking: Recommendation) -> doc.Inline:
     """Return the head of a column of shares, with what stands in brackets where they have intervals."""
     if not ranking.has_intervals:
@@ -256,7 +251,9 @@ def _with_interval(title: doc.Inline, ranking: Recommendation) -> doc.Inline:
     return msg("{title}\n[{level} interval]", title=title, level=level)
 
 
-def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
+def _row(
+    standing: Standing, resources: list[str], host_cpu: Mapping[str, Interval]
+) -> doc.TableRow:
     place = range_of(*map(doc.Count, standing.place))
     scores = [standing.resources.get(name) for name in resources]
     cells: list[doc.Inline] = [
@@ -271,7 +268,7 @@ def _row(standing: Standing, resources: list[str], host_cpu: Mapping[str, Bounds
         cpu = host_cpu.get(standing.platform.name)
         is_baseline = standing.platform.is_baseline
         unknown: doc.Inline = doc.Share(1.0, "whole") if is_baseline else doc.Nothing()
-        cells.append(_relative(cpu) if cpu else unknown)
+        cells.append(shared.amount_of(cpu) if cpu else unknown)
     reasons = joined([joined([_lacks(m), m.reason], ": ") for m in standing.missing], "; ")
     reason_cells = (reasons,) if standing.missing else ()
     return doc.TableRow(
@@ -352,7 +349,7 @@ def _contributions(ranking: Recommendation) -> doc.Table:
         (
             shared.resource(contribution.resource),
             doc.Share(shares[contribution.resource], "whole"),
-            _relative(contribution.ratio),
+            shared.amount_of(contribution.ratio),
             doc.Relative(contribution.factor, is_of="amount"),
         )
         for contribution in ranking.contributions

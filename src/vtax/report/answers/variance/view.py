@@ -259,8 +259,7 @@ def _groups(
     for cell in cells:
         cells_of_row = cells_of(cell)
         if cells_of_row is not None:
-            platform = shared.platform_of(cell.row.platform)
-            rows.append((cell.point, doc.TableRow((platform, *cells_of_row))))
+            rows.append((cell.point, cell.row.platform, cells_of_row))
     return shared.by_point(rows)
 
 
