@@ -103,7 +103,7 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, 
         elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"])
     )
     with pytest.raises(Busy) as caught:
-        elsewhere._ask_once(SimpleNamespace(name="lab3", options={}), "check", {})
+        elsewhere._ask_check(SimpleNamespace(name="lab3", options={}), {})
     assert (caught.value.what.code, caught.value.what.data["name"]) == ("on-machine", "lab3")
     assert "tour-7" in caught.value.what.data["what"]
     assert caught.value.exit_status == os.EX_TEMPFAIL

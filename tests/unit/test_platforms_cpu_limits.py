@@ -121,7 +121,7 @@ LARGE_BURST = {"cpu_limit": "quota", "cpu_period": "500ms", "cpu_burst": "500ms"
 )
 def test_a_limit_allows_what_is_left_of_a_period_and_a_burst(options, used_s, is_possible):
     room_s = registry.make("mine", "podman", options).options.cpu_room_s(1)
-    used = CommandResult(("sysbench",), 0, "", "", outside_s=1.0, inside_s=1.0, user_s=used_s)
+    used = CommandResult(("sysbench",), 0, "", "", outside_s=1.0, inside_s=1.0, cpu_s=used_s)
     context = Context(1, 64 << 20, cpu_room_s=room_s)
     if is_possible:
         check_cpu("sysbench", used, context)

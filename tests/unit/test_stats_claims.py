@@ -143,7 +143,7 @@ def test_what_is_open_has_a_range_of_further_blocks_that_decides_it():
 
 def test_the_range_of_blocks_shrinks_with_noise_and_distance():
     def high(mean: float, sd: float) -> int:
-        found = range_outlook(mean, sd, 10, 9, (0.0, math.inf), (0.005, 0.005), 5).high
+        found = range_outlook(mean, sd, 10, 9, (0.0, math.inf), (0.005, 0.005)).high
         assert found is not None
         return found
 

@@ -160,7 +160,7 @@ class Bonnie(Benchmark):
         """Return the commands of a trial, whose files are in a directory of their own, removed after it."""
         p = parameters
         check_room("size", _size_bytes(p, context), context)
-        check_files("files", p.files * _FILES_UNIT, context)
+        check_files(p.files * _FILES_UNIT)
         directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
         size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"
         argv = [

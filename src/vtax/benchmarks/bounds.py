@@ -41,14 +41,13 @@ _LOSS_ROOM = 0.1
 
 @dataclass(frozen=True)
 class PossibleValues:
-    """The values that a metric can have.
+    """The values that a metric can have, from zero.
 
-    low, high: the bounds.
-    is_open: whether the lower bound itself is impossible.
+    high: the upper bound.
+    is_open: whether zero itself is impossible.
     reason: what the upper bound is, in words.
     """
 
-    low: float
     high: float
     is_open: bool = False
     reason: str = ""
@@ -57,10 +56,10 @@ class PossibleValues:
         """Return why a value is impossible; empty where it is possible."""
         if not math.isfinite(value):
             return "is no number"
-        if value < self.low:
-            return f"is below {self.low:g}"
-        if value == self.low and self.is_open:
-            return f"is not above {self.low:g}: nothing was done"
+        if value < 0:
+            return "is below 0"
+        if value == 0 and self.is_open:
+            return "is not above 0: nothing was done"
         if value <= self.high:
             return ""
         return (
@@ -76,17 +75,17 @@ def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValue
     is_of_cpus = metric.most == "cpus"
     cpus = _cpus(context, trial_s) if is_of_cpus else 1.0
     if metric.most == "unknown":
-        return PossibleValues(0.0, math.inf, is_open)
+        return PossibleValues(math.inf, is_open)
     if metric.unit == "%" and is_of_cpus:
-        return PossibleValues(0.0, 100.0 * cpus * _CPU_ROOM, is_open, f"all of {cpus:.3g} CPUs")
+        return PossibleValues(100.0 * cpus * _CPU_ROOM, is_open, f"all of {cpus:.3g} CPUs")
     if metric.unit == "%":
-        return PossibleValues(0.0, 100.0, is_open)
+        return PossibleValues(100.0, is_open)
     if metric.unit in SECONDS:
         longest_s = trial_s * _CLOCK_ROOM + _CLOCK_ROOM_S if trial_s else math.inf
         high = longest_s * cpus / SECONDS[metric.unit]
-        return PossibleValues(0.0, high, is_open, f"the {trial_s:.6g} s that the tool ran")
+        return PossibleValues(high, is_open, f"the {trial_s:.6g} s that the tool ran")
     rate = _LARGEST_RATE if metric.unit.endswith("/s") else math.inf
-    return PossibleValues(0.0, LARGEST.get(metric.unit, rate), is_open)
+    return PossibleValues(LARGEST.get(metric.unit, rate), is_open)
 
 
 def _cpus(context: Context, trial_s: float) -> float:

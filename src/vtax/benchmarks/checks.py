@@ -105,16 +105,16 @@ def check_room(name: str, size_bytes: int, context: Context) -> None:
         )
 
 
-def check_files(name: str, count: int, context: Context) -> None:
+def check_files(count: int) -> None:
     """Raise BadInput for more files than the file system below the guests has inodes for.
 
-    name: of the parameter. A disk of a virtual machine may have fewer, as `check_room` says of its bytes.
+    A disk of a virtual machine may have fewer, as `check_room` says of its bytes.
     """
     free = _free_inodes(Home.from_environment().guests)
     if free is not None and count > free:
         raise BadInput(
-            f"{name} is {count} files, and the file system of the guests has {free} inodes free",
-            hint=f"lower {name}, or set VTAX_HOME to a directory on a larger file system",
+            f"files is {count} files, and the file system of the guests has {free} inodes free",
+            hint="lower files, or set VTAX_HOME to a directory on a larger file system",
         )
 
 

@@ -210,12 +210,12 @@ def check_other_machines(
                 "links": links[name],
             }
             with placed(where):
-                _ask_once(machine, "check", arguments)
+                _ask_check(machine, arguments)
 
 
-def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> None:
+def _ask_check(machine: Platform, arguments: Mapping[str, Any]) -> None:
     argv = _driver(machine).command(machine.options, [*_VTAX, _MODULE])
-    line = json.dumps([request, arguments]) + "\n"
+    line = json.dumps(["check", arguments]) + "\n"
     process = run(argv, check=False, input_text=line, timeout_s=_ANSWER_S * timeout_factor())
     _, prefix, answer = process.stdout.rpartition(PREFIX.decode())
     if not prefix:

@@ -350,11 +350,12 @@ def _by_role(lanes: Sequence[LaneRun]) -> dict[str, CommandResult]:
 
 
 def bounded_outputs(
-    results: Mapping[str, CommandResult], limit: int = TRIAL_OUTPUT_LIMIT
+    results: Mapping[str, CommandResult],
 ) -> tuple[dict[str, CommandResult], tuple[Note, ...]]:
-    """Return results of which together at most `limit` characters are kept, and a warning for each that was cut."""
+    """Return results of which together at most TRIAL_OUTPUT_LIMIT characters are kept, and a warning for each cut one."""
     bounded: dict[str, CommandResult] = {}
     warnings = []
+    limit = TRIAL_OUTPUT_LIMIT
     for role, result in results.items():
         stdout = result.stdout[:limit]
         stderr = result.stderr[: limit - len(stdout)]

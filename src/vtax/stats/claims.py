@@ -278,7 +278,6 @@ def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Test
         ratio.df,
         answer.claimed.logs,
         (level / 2, level / 2 / count),
-        MINIMUM_BLOCKS,
     )
     if outlook.low is not None and outlook.high is not None:
         outlook = Outlook(outlook.low * times, outlook.high * times)

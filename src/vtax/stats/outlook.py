@@ -20,6 +20,7 @@ from scipy import special
 from vtax.described import Means
 from vtax.stats.checks import Array
 from vtax.stats.margin import log_margin
+from vtax.stats.terms import MINIMUM_BLOCKS
 
 FUTURES = 400
 LOW, HIGH = (
@@ -73,13 +74,13 @@ def _draws(df: float) -> tuple[Array, Array, Array, Array]:
 
 
 def outlook(
-    mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels, first: int
+    mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels
 ) -> Outlook:
     """Return the range for a mean log-ratio, its standard deviation from block to block with df, and blocks made.
 
-    levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall. first: fewest blocks of one.
+    levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall.
     """
-    start = max(first, blocks + 1)
+    start = max(MINIMUM_BLOCKS, blocks + 1)
     most_blocks = FARTHEST * blocks
     ns = np.unique(np.round(np.geomspace(start, max(most_blocks, start + 1), 40)).astype(int))
     at = [levels(int(n)) for n in ns]
@@ -93,13 +94,12 @@ def range_outlook(
     df: float,
     bounds: tuple[float, float],
     levels: tuple[float, float],
-    first: int,
 ) -> Outlook:
     """Return the same until a log-ratio is certain to lie inside bounds (infinite: none), or outside of them.
 
     levels: one-sided, of being inside each bound and of being outside one.
     """
-    start = max(first, blocks + 1)
+    start = max(MINIMUM_BLOCKS, blocks + 1)
     ns = np.unique(np.round(np.geomspace(start, max(FARTHEST * blocks, start + 1), 40)).astype(int))
     final, se, final_df = _futures(mean, sd, blocks, df, ns)
     inside = -special.stdtrit(final_df, levels[0]) * se

@@ -218,7 +218,7 @@ def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
             Outlook(missing_blocks, missing_blocks) if missing_blocks > 0 else Outlook(None, None)
         )
     sd = ratio.se_log * math.sqrt(ratio.n_blocks)
-    return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels, MINIMUM_BLOCKS)
+    return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels)
 
 
 def single_look(alpha: float, family: int) -> Levels:

@@ -121,9 +121,8 @@ class ChartSeries:
 
 @dataclass(frozen=True)
 class ChartEvent:
-    """Something that happened at an x of a panel, on the way between two values. label: what."""
+    """Something that happened at an x, on the way between two values. label: what."""
 
-    panel: int
     x: float
     label: Inline
 

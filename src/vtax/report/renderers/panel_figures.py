@@ -292,8 +292,6 @@ class _Lines(_Panel):
     def _events(self, places: Axis) -> Iterator[Spec]:
         """Yield a rule for everything that happened, with its name towards the middle."""
         for event in self.chart.events:
-            if event.panel != self.number:
-                continue
             is_left = event.x < (places.low + places.high) / 2
             lines = textwrap.wrap(self.text(event.label), _EVENT_CHARS) or [""]
             values = [{"at": event.x, "text": lines}]

@@ -257,7 +257,7 @@ def _events(plot: Plot) -> Iterator[doc.ChartEvent]:
             )
             places.setdefault((before + after) / 2, []).append(shared.platform_of(series.platform))
     for place, names in sorted(places.items()):
-        yield doc.ChartEvent(0, place, joined(names))
+        yield doc.ChartEvent(place, joined(names))
 
 
 def _table(plot: Plot, history: History) -> doc.Table:
