@@ -139,7 +139,7 @@ def measure(runs: int, blocks: int, growth: float, seed: int) -> dict[str, Any]:
     for _ in range(runs):
         data, counted = simulated(blocks, random, growth)
         [contrast] = explained(data, analyse_data(data).sections, counted, 0.95)
-        moved = [each for each in contrast.compared if each.moved]
+        moved = [counter for counter in contrast.comparisons if counter.moved]
         false += any(growth == 1 or each.place != "place 0" for each in moved)
         for each in moved:
             if each.place == "place 0":

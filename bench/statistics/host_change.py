@@ -14,7 +14,7 @@ import numpy as np
 from hosts import generator
 from points import parser_of, print_points
 
-from vtax.stats.host_change import Effect, effect_of_change, random_half, window_mean
+from vtax.stats.host_change import Effect, effect_of_change, random_half
 
 BLOCKS, NOISE, OF_HOST, COST, WINDOW = 5, 0.01, 0.05, -0.03, 0.02
 HOSTS = (4, 5, 10, 30)
@@ -34,7 +34,7 @@ def change_of(own: float, sessions: int, added: float, rng: np.random.Generator)
     for shift in (0.0, added):
         session = np.repeat(np.arange(sessions), BLOCKS)
         logs = own + shift + NOISE * rng.standard_normal(sessions)[session]
-        means.append(window_mean(logs + NOISE * rng.standard_normal(session.size), session))
+        means.append(float((logs + NOISE * rng.standard_normal(session.size)).mean()))
     return means[1] - means[0]
 
 

@@ -167,8 +167,8 @@ def test_a_value_is_compared_with_the_rate_limit_of_its_link(limit, expected):
     found = judged(AT_LIMIT, unit="Mbit/s", link={"rate_mbit_s": limit})
     assert found.word == expected
     (compared,) = found.comparisons
-    blocks = compared.tested.ratio.n_blocks
-    assert (compared.tested.ratio.estimate, blocks) == (pytest.approx(3200 / limit, rel=0.2), 10)
+    blocks = compared.answer.ratio.n_blocks
+    assert (compared.answer.ratio.estimate, blocks) == (pytest.approx(3200 / limit, rel=0.2), 10)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_spread_over_trials_shows_what_a_reused_guest_hides(guests, expected):
     (found,) = claims(analyse_data(data)).claims
     assert found.word == expected
     (compared,) = found.comparisons
-    assert compared.tested.ratio.estimate == pytest.approx(math.hypot(guests, 0.01) / 0.01, rel=0.5)
+    assert compared.answer.ratio.estimate == pytest.approx(math.hypot(guests, 0.01) / 0.01, rel=0.5)
 
 
 def test_a_side_may_fix_the_benchmark():
@@ -262,7 +262,7 @@ def test_averages_over_benchmarks_are_geometric():
     }
     found = judged(check)
     assert len(found.comparisons) == 1
-    assert found.comparisons[0].tested.ratio.estimate == pytest.approx(
+    assert found.comparisons[0].answer.ratio.estimate == pytest.approx(
         math.sqrt(0.3 * 0.99), rel=0.05
     )
     assert found.word == "reproduced"
@@ -283,7 +283,7 @@ def test_a_ratio_of_one_point_is_that_of_the_result_table():
     for compared in claims(analysis).claims[0].comparisons:
         expected = rows["small", int(dict(compared.point)["size"])]
         assert expected is not None
-        ratio = compared.tested.ratio
+        ratio = compared.answer.ratio
         assert (ratio.estimate, ratio.low, ratio.high) == (
             expected.estimate,
             expected.low,
@@ -407,13 +407,13 @@ def test_sides_on_two_hosts_of_a_merged_run_are_compared_over_sessions(check, fa
     found = judged({**EFFICIENCY, **check}, far_on={"b": factor}, **HOSTS)
     assert found.word == expected
     (compared,) = found.comparisons
-    assert compared.tested.ratio.n_sessions == 3
-    assert compared.tested.ratio.estimate == pytest.approx(1 / factor, rel=0.05)
+    assert compared.answer.ratio.n_sessions == 3
+    assert compared.answer.ratio.estimate == pytest.approx(1 / factor, rel=0.05)
 
 
 def test_a_host_with_one_session_has_a_ratio_and_no_word():
     found = judged({**EFFICIENCY, "above": 1.5}, hosts="ab", blocks=20, far_on={"b": 0.5})
-    assert (found.word, found.comparisons[0].tested is not None) == ("inconclusive", True)
+    assert (found.word, found.comparisons[0].answer is not None) == ("inconclusive", True)
     assert Note("one-session") in found.judgement.warnings
 
 

@@ -181,7 +181,7 @@ def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_wha
     barely = judged(0.96 + 0.002 * first, 0.95)
     assert barely.assumptions == ()  # five blocks are too few to tell
     difference = judged(
-        found.tested[0][0].ratio.estimate / 0.95, 1.0
+        found.answers[0][0].ratio.estimate / 0.95, 1.0
     )  # as far from its bound, but no absence
     assert difference.kind == "reproduced"
     assert judged(1.2, 0.95).assumptions == ()
@@ -197,14 +197,14 @@ def test_sides_that_share_no_block_are_withheld_for_failed_trials():
         "a"
     ]
     assert [note.code for note in found.warnings] == ["withheld-failures"]
-    assert [note.code for note in found.tested[0][0].ratio.warnings] == ["failures-differ"]
+    assert [note.code for note in found.answers[0][0].ratio.warnings] == ["failures-differ"]
 
 
 def test_a_comparison_without_values_is_a_reason_and_no_word():
     empty = Claimed(Contrast(np.full(3, np.nan), "higher"), 1.0, math.inf)
     found = judge_claims(RULE, {"a": [RangeTest((empty, claimed(1.5, 1.0)))]})["a"]
     assert found.kind == "inconclusive"
-    assert isinstance(found.tested[0][0], StatsError)
+    assert isinstance(found.answers[0][0], StatsError)
 
 
 def test_successive_differences_give_the_ratio_of_standard_deviations_and_cover_it():

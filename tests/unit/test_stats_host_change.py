@@ -10,16 +10,9 @@ import pytest
 from scipy import stats
 
 from vtax.stats.checks import StatsError
-from vtax.stats.host_change import effect_of_change, random_half, window_mean
+from vtax.stats.host_change import effect_of_change, random_half
 
 CHANGED, CONTROLS = np.array([-0.04, -0.02, -0.05, -0.03]), np.array([0.01, 0.02, 0.00, 0.03])
-
-
-def test_sessions_of_a_window_count_alike_however_many_blocks_they_have():
-    assert window_mean([1.0, 3.0, 7.0], [1, 1, 2]) == pytest.approx(4.5)
-    assert window_mean([1.0, math.nan, 7.0], [1, 1, 2]) == pytest.approx(4.0)
-    with pytest.raises(StatsError):
-        window_mean([math.nan], [1])
 
 
 def test_a_half_against_the_other_is_students_t_of_two_samples():

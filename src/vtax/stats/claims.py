@@ -50,7 +50,7 @@ class Judgement:
     """The word about a finding.
 
     p_reproduced, p_contradicted: adjusted over `family` findings at level alpha.
-    tested: its comparisons, check by check; those without an answer have a StatsError.
+    answers: on its comparisons, check by check; a StatsError where there is none.
     blocks_needed: None when noise leaves more than a factor of ten open.
     assumptions: notes on what the word assumes beside its blocks.
     """
@@ -60,7 +60,7 @@ class Judgement:
     p_contradicted: Annotated[float, Means("likewise")]
     family: int
     alpha: float
-    tested: tuple[tuple[Tested | StatsError, ...], ...]
+    answers: tuple[tuple[Tested | StatsError, ...], ...]
     blocks_low: Annotated[
         int | None,
         Means(
@@ -230,7 +230,7 @@ def _judgement(
         *ps,
         family,
         alpha,
-        tested=tuple(map(tuple, answers_by_check)),
+        answers=tuple(map(tuple, answers_by_check)),
         blocks_low=0,
         blocks_needed=0,
         warnings=tuple(dict.fromkeys(notes)),
@@ -244,13 +244,13 @@ def _looking_ahead(judgement: Judgement, checks: Sequence[RangeTest]) -> Judgeme
         return judgement
     level = judgement.alpha / judgement.family
     answers_by_check = []
-    for check, answers in zip(checks, judgement.tested, strict=True):
+    for check, answers in zip(checks, judgement.answers, strict=True):
         count = len(check.comparisons)
         answers_by_check.append(tuple(_with_outlook(answer, level, count) for answer in answers))
     low = high = None
     if min(judgement.p_reproduced, judgement.p_contradicted) > judgement.alpha:
         low, high = _blocks(list(chain.from_iterable(answers_by_check)))
-    return replace(judgement, tested=tuple(answers_by_check), blocks_low=low, blocks_needed=high)
+    return replace(judgement, answers=tuple(answers_by_check), blocks_low=low, blocks_needed=high)
 
 
 def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Tested | StatsError:

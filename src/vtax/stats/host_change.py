@@ -22,8 +22,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
-
 from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array, check_confidence
@@ -65,22 +63,6 @@ class Effect:
         share = self.efficiency(better)
         at_most = 1 / share.low - 1 if share.low > 0 else None
         return Loss(1 / share.high - 1, at_most, at_most)
-
-
-def window_mean(logs: Values, sessions: Values) -> float:
-    """Return the mean over sessions of the means of their blocks: of one host in one window.
-
-    logs: one for each block, NaN where there is none.
-    sessions: of each block.
-
-    Raises StatsError where no block is left.
-    """
-    array, labels = as_array(logs, "logarithms"), np.asarray(sessions)
-    is_known = ~np.isnan(array)
-    if not is_known.any():
-        raise StatsError(Note("nothing", what="logarithms"))
-    _, session = np.unique(labels[is_known], return_inverse=True)
-    return float((np.bincount(session, array[is_known]) / np.bincount(session)).mean())
 
 
 def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95) -> Effect:

@@ -137,14 +137,14 @@ def machines_of(sessions: Sequence[SessionRecord], provenance: Mapping[str, Any]
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
-    blocks_of: dict[int, list[int]] = {}
+    blocks_by_session: dict[int, list[int]] = {}
     units = units_of_blocks(data)
     for block, (_, number) in zip(units.blocks.tolist(), units.labels.tolist(), strict=True):
-        blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
+        blocks_by_session.setdefault(number, []).extend([block] if block >= 0 else [])
     versions, measured = versions_of(data.run.provenance), []
     machines = machines_of(data.run.sessions, data.run.provenance)
     for session in data.run.sessions:
-        if blocks := tuple(blocks_of.get(session.number, ())):
+        if blocks := tuple(blocks_by_session.get(session.number, ())):
             host = dict(facts_of(session.host))
             if recorded := versions.get(session.number):
                 host[VERSIONS] = recorded

@@ -52,11 +52,11 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
             continue
         is_note = key == "not_counted"
         names_by_text: dict[str, list[str]] = {}
-        for inner, each in value.items():
-            names_by_text.setdefault(str(each), []).append(inner)
+        for inner, field_value in value.items():
+            names_by_text.setdefault(str(field_value), []).append(inner)
         for names in names_by_text.values():
-            each = value[names[0]]
-            text: doc.Inline = each if is_note else fact_value(names[0], each)
+            first = value[names[0]]
+            text: doc.Inline = first if is_note else fact_value(names[0], first)
             what = listed(map(term, names)) if is_note else ", ".join(names)
             if len(names) == 1:
                 yield joined([name, what], ": "), text

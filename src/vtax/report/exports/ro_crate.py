@@ -125,7 +125,7 @@ def metadata(
         },
         {
             **_root(analysis, license_url),
-            "variableMeasured": [_ref(each["@id"]) for each in variables],
+            "variableMeasured": [_ref(variable["@id"]) for variable in variables],
         },
         {"@id": _PROCESS, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         *(_file(name, size) for name, size in sizes.items()),
@@ -148,7 +148,7 @@ def metadata(
             "name": "vtax",
             "softwareVersion": analysis.vtax_version,
             "description": "Measures what a virtualization layer costs.",
-            "softwareRequirements": [_ref(each["@id"]) for each in _platforms(analysis)],
+            "softwareRequirements": [_ref(platform["@id"]) for platform in _platforms(analysis)],
         },
         *_platforms(analysis),
         *variables,
@@ -230,12 +230,12 @@ def _environment(analysis: Analysis) -> dict[str, Any]:
         "host": analysis.host,
         "sessions": [
             {
-                "number": each.number,
-                "started": moment(each.started_at),
-                "boot_id": each.boot_id,
-                "host": each.host,
+                "number": session.number,
+                "started": moment(session.started_at),
+                "boot_id": session.boot_id,
+                "host": session.host,
             }
-            for each in analysis.sessions
+            for session in analysis.sessions
         ],
         "vtax_version": analysis.vtax_version,
         "image_key": analysis.image_key,

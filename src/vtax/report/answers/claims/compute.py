@@ -60,7 +60,7 @@ PACKETS_APART = 1.25
 class ClaimedComparison:
     """One comparison of a check. of, to: sides with the mapping applied; to: None for a spread or trend alone.
 
-    point: what both have in common, as it is written. tested: None where the statistics have no answer. left_out:
+    point: what both have in common, as it is written. answer: None where the statistics have none. left_out:
     blocks of the run in which a cell of it has no value that a logarithm can be taken of. fills_link: an equivalence
     of sides that both send as fast as their link. packets_apart: how many times as large packets of one side are as
     those of the other.
@@ -76,7 +76,7 @@ class ClaimedComparison:
     point: tuple[tuple[str, str], ...]
     low: float
     high: float
-    tested: Annotated[Tested | None, BESIDE] = None
+    answer: Annotated[Tested | None, BESIDE] = None
     reason: Annotated[str, Means("why there is no ratio")] = ""
     left_out: int = 0
     fills_link: bool = False
@@ -116,7 +116,7 @@ class ClaimedComparison:
     @property
     def _ratio(self) -> Ratio | None:
         """Its ratio, where blocks are enough for an interval."""
-        return self.tested.ratio if self.tested and self.tested.ratio.n_blocks > 1 else None
+        return self.answer.ratio if self.answer and self.answer.ratio.n_blocks > 1 else None
 
 
 @dataclass(frozen=True)
@@ -275,13 +275,13 @@ def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
     """Return a claim with its judgement, and each comparison with its ratio or the reason why there is none."""
     if judgement is None:
         return claim
-    answers = (answer for answers_of_check in judgement.tested for answer in answers_of_check)
+    answers = (answer for answers_of_check in judgement.answers for answer in answers_of_check)
     comparisons = []
     for comparison, answer in zip(claim.comparisons, answers, strict=True):
         if isinstance(answer, StatsError):
             comparisons.append(replace(comparison, reason=answer.note))
         else:
-            comparisons.append(replace(comparison, tested=answer))
+            comparisons.append(replace(comparison, answer=answer))
     return replace(claim, judgement=judgement, comparisons=tuple(comparisons))
 
 

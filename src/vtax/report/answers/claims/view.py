@@ -190,7 +190,7 @@ def _why(claim: JudgedClaim, analysis: Analysis) -> doc.Inline:
             )
         )
     elif not judgement.warnings and any(
-        c.tested and c.tested.ratio.n_sessions > 1 for c in claim.comparisons
+        c.answer and c.answer.ratio.n_sessions > 1 for c in claim.comparisons
     ):
         needed.append(msg("only more sessions would decide"))
     elif not judgement.warnings and (noisiest := _noisiest(claim.comparisons)):
@@ -214,7 +214,7 @@ def _although(claim: JudgedClaim, judgement: Judgement, analysis: Analysis) -> I
     Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
     """
     for comparison in claim.comparisons:
-        answer = comparison.tested
+        answer = comparison.answer
         if answer and answer.claimed.apart and answer.ratio.n_sessions == 1:
             return
     is_inside, is_outside = True, False
@@ -255,11 +255,11 @@ def _noisiest(comparisons: Sequence[ClaimedComparison]) -> ClaimedComparison | N
     open_comparisons = [
         comparison
         for comparison in comparisons
-        if comparison.tested and comparison.tested.outlook.high is None
+        if comparison.answer and comparison.answer.outlook.high is None
     ]
     return max(
         open_comparisons,
-        key=lambda comparison: comparison.tested.ratio.half_width if comparison.tested else 0.0,
+        key=lambda comparison: comparison.answer.ratio.half_width if comparison.answer else 0.0,
         default=None,
     )
 
@@ -317,7 +317,7 @@ def _section(claim: JudgedClaim, claims: Claims, *, is_full: bool) -> doc.Titled
 
 def _certainty(comparison: ClaimedComparison) -> float:
     """Comparisons that speak least for the claim come first."""
-    return -comparison.tested.p_inside if comparison.tested else -2.0
+    return -comparison.answer.p_inside if comparison.answer else -2.0
 
 
 def _comparisons(
@@ -374,9 +374,9 @@ def _rows(
             published = claim.claim.published if is_first else None
             published_here = (_amount(published) if published is not None else doc.Nothing(),)
         cells: tuple[doc.Inline, ...] = (styled(comparison.reason, "error"),)
-        if comparison.tested is not None:
-            share = shared.amount_of(comparison.tested.ratio)
-            cells = (share, doc.Count(comparison.tested.n_blocks))
+        if comparison.answer is not None:
+            share = shared.amount_of(comparison.answer.ratio)
+            cells = (share, doc.Count(comparison.answer.n_blocks))
         what = _what(comparison, claims, shared_factors)
         yield doc.TableRow((what, _range(comparison), *published_here, *cells))
 

@@ -548,7 +548,7 @@ def finding(
 
 
 def _checked(pair: CellPair, judgement: Judgement, margin: float) -> Checked:
-    ((answer,),) = judgement.tested
+    ((answer,),) = judgement.answers
     if isinstance(answer, StatsError):
         return Checked(pair, "no-result", reasons=(answer.note,))
     outcome, reasons = _WORDS[judgement.kind], list(_reasons(judgement.warnings))

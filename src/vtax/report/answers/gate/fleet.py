@@ -153,7 +153,7 @@ def _hosts(fleet: Fleet) -> Iterator[CheckedHost]:
     few = {host.name for peers in fleet.too_few for host in peers}
     odd_names = list(dict.fromkeys(name for finding in fleet.odd for name in finding.hosts))
     places = {name: place for place, name in enumerate(odd_names)}
-    for host in sorted(fleet.compared, key=lambda host: places.get(host.name, len(odd_names))):
+    for host in sorted(fleet.hosts_before, key=lambda host: places.get(host.name, len(odd_names))):
         findings = tuple(finding for finding in fleet.odd if host.name in finding.hosts)
         if host.name not in few:
             yield CheckedHost(

@@ -31,7 +31,7 @@ class Fleet:
     """The hosts of a run.
 
     hosts: that were measured.
-    compared: the same with the sessions of one state: those before the first change.
+    hosts_before: the same with their sessions before the first change alone, which are of one state.
     campaign: that they are of; None of a run that was merged by hand.
     short: name of a host, measured or missing -> as it is shown.
     facts: that differ between them.
@@ -41,7 +41,7 @@ class Fleet:
     """
 
     hosts: tuple[MeasuredHost, ...]
-    compared: tuple[MeasuredHost, ...]
+    hosts_before: tuple[MeasuredHost, ...]
     campaign: CampaignRecord | None
     short: Mapping[str, str]
     facts: tuple[DifferingFact, ...]
@@ -52,12 +52,12 @@ class Fleet:
     @property
     def odd_sets(self) -> tuple[OddSet, ...]:
         """Hosts that lie apart together, the farthest first."""
-        return odd_sets(self.odd, self.compared)
+        return odd_sets(self.odd, self.hosts_before)
 
     @property
     def too_few(self) -> tuple[tuple[MeasuredHost, ...], ...]:
         """Hosts of one CPU model that are too few to tell whether one of them lies apart."""
-        return tuple(peers for peers in peers_of(self.compared) if len(peers) < FEWEST_HOSTS)
+        return tuple(peers for peers in peers_of(self.hosts_before) if len(peers) < FEWEST_HOSTS)
 
     @property
     def planned_change(self) -> bool:
@@ -78,14 +78,14 @@ def fleet_of(analysis: Analysis) -> Fleet | None:
     changes = []
     for change in changes_of(analysis, hosts):
         changes.append((change, effects_of(analysis, hosts, change)))
-    compared = _before(hosts, changes[0][0]) if changes else hosts
+    hosts_before = _before(hosts, changes[0][0]) if changes else hosts
     return Fleet(
         hosts,
-        compared,
+        hosts_before,
         campaign,
         short_names([*(host.name for host in hosts), *missing_hosts]),
         differing_facts(hosts),
-        odd_hosts(analysis, compared),
+        odd_hosts(analysis, hosts_before),
         tuple(changes),
         frozenset(section.label for section in analysis.primary),
     )

@@ -58,8 +58,8 @@ class Line:
 def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
     """Return the baseline's own performance and every comparison with it of primary metrics, host by host."""
     lines = []
-    units, level = units_on(fleet.compared), analysis.rule.confidence
-    hosts = {host.name: host for host in fleet.compared}
+    units, level = units_on(fleet.hosts_before), analysis.rule.confidence
+    hosts = {host.name: host for host in fleet.hosts_before}
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:
             continue
@@ -70,7 +70,7 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
             continue
         means = logs.averaged("host", units)
         of_host = {
-            fleet.compared[number].name: value
+            fleet.hosts_before[number].name: value
             for number, value in zip(means.units.tolist(), means.values.tolist(), strict=True)
         }
         middle = _medians(of_host, fleet)
@@ -107,7 +107,7 @@ def _ratio_on(
 def _medians(of_host: Mapping[str, float], fleet: Fleet) -> dict[str, float]:
     """Return of every host the median of the hosts that it is compared with."""
     medians = {}
-    for peers in peers_of(fleet.compared):
+    for peers in peers_of(fleet.hosts_before):
         names = [host.name for host in peers if host.name in of_host]
         if names:
             medians.update(dict.fromkeys(names, median(of_host[name] for name in names)))
@@ -169,7 +169,7 @@ def _farthest_first(lines: Sequence[Line], fleet: Fleet) -> list[MeasuredHost]:
         distance = max((line.distances.get(host.name, 0.0) for line in lines), default=0.0)
         return host.name not in odd, -distance, host.name
 
-    return sorted(fleet.compared, key=nearness)
+    return sorted(fleet.hosts_before, key=nearness)
 
 
 def _odd_of(lines: Sequence[Line], fleet: Fleet) -> dict[str, list[OddHosts]]:
@@ -192,7 +192,7 @@ def _table(
     *,
     key: str = "hosts",
 ) -> doc.Table:
-    has_groups = len({host.group for host in fleet.compared}) > 1
+    has_groups = len({host.group for host in fleet.hosts_before}) > 1
     names = list(dict.fromkeys(line.row.platform.name for line in lines))
     names.sort(key=lambda name: name != analysis.baseline)
     odd = _odd_of(lines, fleet)

@@ -121,9 +121,9 @@ def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
             len(sets) - _MOST_SETS,
         )
     few = fleet.too_few
-    if not sets and len(fleet.compared) > sum(map(len, few)):
+    if not sets and len(fleet.hosts_before) > sum(map(len, few)):
         yield msg("No host is shown to lie apart from the others.")
-    if few and len(fleet.compared) > 1:
+    if few and len(fleet.hosts_before) > 1:
         counts = [
             joined([str(peers[0].facts.get("cpu_model", "")), doc.Count(len(peers))], ": ")
             for peers in few
@@ -177,7 +177,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the speeds of hosts scatter where the baseline alone was measured."""
     if any(not platform.is_baseline and platform.available for platform in analysis.platforms):
         return
-    units = units_on(fleet.compared)
+    units = units_on(fleet.hosts_before)
     for section, point, row in every_row(analysis.primary):
         try:
             logs = logs_on(row, None, units).averaged("host", units)
@@ -187,7 +187,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
         values = [
             value
             for number, value in zip(logs.units.tolist(), logs.values.tolist(), strict=True)
-            if fleet.compared[number].name not in odd_names
+            if fleet.hosts_before[number].name not in odd_names
         ]
         if len(values) > 1:
             yield msg(

@@ -155,8 +155,9 @@ def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
 def _untested_points(analysis: Analysis) -> list[doc.Inline]:
     """`gvisor-ptrace in iperf3, router (link.mtu=500): REASON`; points with the same reason together."""
     groups: dict[tuple[str, str, str, str], list[UntestedRecord]] = {}
-    for each in analysis.untested:
-        groups.setdefault((each.platform, each.label, each.topology, each.reason), []).append(each)
+    for point in analysis.untested:
+        key = point.platform, point.label, point.topology, point.reason
+        groups.setdefault(key, []).append(point)
     tested_pairs = {(cell.platform, cell.label) for cell in analysis.cells}
     items = []
     for (platform, label, topology, reason), points in groups.items():
