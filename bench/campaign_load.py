@@ -30,7 +30,7 @@ from vtax.campaign.prepare import IMAGE, WHEELS, Manifest
 from vtax.campaign.settings import Settings
 from vtax.store.bundle import write_bundle
 from vtax.store.hosts import IMAGE_DIGEST
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, Design, MetricRecord, PlatformRecord, RunRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row, rows_of
 from vtax.study.load import load_smaller
@@ -94,7 +94,7 @@ def template(study: Path, file: Path) -> list[Row]:
         for i in range(METRICS)
     ]
     with Store.open(file) as store:
-        run = store.begin_run(
+        record = RunRecord(
             name="scale-1",
             study="scale",
             declared=load_smaller(str(study), "", 0).study.declared(),
@@ -103,11 +103,9 @@ def template(study: Path, file: Path) -> list[Row]:
             image_key="none",
             host={},
             started_at=START,
-            platforms=platforms,
-            cells=cells,
-            metrics=metrics,
             boot_id="b",
         )
+        run = store.begin_run(record, Design(platforms, cells, metrics))
         run.finish("finished", "10 blocks", START + 600.0)
         with store.engine.connect() as connection:
             return list(rows_of(connection, run.id))

@@ -43,7 +43,7 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
     from sqlalchemy import insert
 
     from vtax.store import schema
-    from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+    from vtax.store.records import CellRecord, Design, MetricRecord, PlatformRecord, RunRecord
     from vtax.store.store import Store
 
     platforms = [
@@ -70,7 +70,7 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
     trials = 10
     blocks = max(1, per_cell // trials)
     store = Store.open(url)
-    run = store.begin_run(
+    record = RunRecord(
         name="scale-1",
         study="scale",
         declared=declared(blocks, trials),
@@ -79,10 +79,8 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
         image_key="none",
         host={},
         started_at=0.0,
-        platforms=platforms,
-        cells=cells,
-        metrics=metrics,
     )
+    run = store.begin_run(record, Design(platforms, cells, metrics))
     random = np.random.default_rng(1)
     position = 0
     with (
@@ -141,15 +139,17 @@ def trial_ms(directory: Path) -> float:
     """Median time of add_trial with 20 kB of output, 60 counters and 4 values, each trial on disk."""
     from vtax.store.records import (
         CellRecord,
+        Design,
         MetricRecord,
         OutputRecord,
         PlatformRecord,
+        RunRecord,
         TrialRecord,
     )
     from vtax.store.store import Store
 
     store = Store.open(f"sqlite:///{directory / 'trials.sqlite'}")
-    run = store.begin_run(
+    record = RunRecord(
         name="t-1",
         study="t",
         declared={},
@@ -158,10 +158,13 @@ def trial_ms(directory: Path) -> float:
         image_key="",
         host={},
         started_at=0.0,
-        platforms=[PlatformRecord("native", {}, True, is_baseline=True)],
-        cells=[CellRecord("k", "p", "native", "tool", "tool")],
-        metrics=[MetricRecord("tool", f"m{i}", "", "s", "lower", i == 0) for i in range(4)],
     )
+    design = Design(
+        [PlatformRecord("native", {}, True, is_baseline=True)],
+        [CellRecord("k", "p", "native", "tool", "tool")],
+        [MetricRecord("tool", f"m{i}", "", "s", "lower", i == 0) for i in range(4)],
+    )
+    run = store.begin_run(record, design)
     run.reopen()  # its time is kept with every trial
     message = "".join(
         f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400)

@@ -58,7 +58,7 @@ from vtax.runner.plan import make_plan
 from vtax.runner.session import execute
 from vtax.stats.ratio import paired_ratio
 from vtax.store import schema
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, Design, MetricRecord, PlatformRecord, RunRecord
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -111,7 +111,7 @@ def fill(url: str, runs: int, measurements: int) -> None:
             of_run = measurements - PER_RUN * (runs - 1) if is_large else PER_RUN
             blocks = max(of_run // (len(cells) * trials), 1)
             study = "large" if is_large else f"study-{number % 10}"
-            run = store.begin_run(
+            record = RunRecord(
                 name=LARGE if is_large else f"{study}-{number // 10}",
                 study=study,
                 declared={"title": study, "design": {"blocks": blocks, "trials": trials}},
@@ -120,10 +120,8 @@ def fill(url: str, runs: int, measurements: int) -> None:
                 image_key="none",
                 host={},
                 started_at=1.7e9 + number * 3600.0,
-                platforms=platforms,
-                cells=cells,
-                metrics=[metric],
             )
+            run = store.begin_run(record, Design(platforms, cells, [metric]))
             _measure(store, run.id, len(cells), blocks, trials)
             run.finish(
                 "finished", f"{blocks} of {blocks} blocks are made", 1.7e9 + number * 3600.0 + 600.0

@@ -26,9 +26,11 @@ from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials, WarningRow
 from vtax.store.records import (
     CellRecord,
+    Design,
     MetricRecord,
     OutputRecord,
     PlatformRecord,
+    RunRecord,
     SessionRecord,
     TrialRecord,
 )
@@ -460,8 +462,10 @@ def begin(store: Store, name: str = "tour-1", **changes: Any) -> RunHandle:
         "platforms": PLATFORMS,
         "cells": cells(),
         "metrics": METRICS,
+        **changes,
     }
-    return store.begin_run(**{**given, **changes})
+    design = Design(given.pop("platforms"), given.pop("cells"), given.pop("metrics"))
+    return store.begin_run(RunRecord(**given), design)
 
 
 def trial(cell: CellRecord, **changes: Any) -> TrialRecord:

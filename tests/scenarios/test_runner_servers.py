@@ -63,7 +63,7 @@ def trial(tmp_path, free_port):
                 parts=(),
                 throttling=dict,
                 oom_kills=lambda has_ended=False: None,
-                has_own_kernel=False,
+                is_machine=False,
             )
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})

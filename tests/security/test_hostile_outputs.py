@@ -25,7 +25,7 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.plan import PlannedTrial
 from vtax.runner.records import trial_record
 from vtax.runner.trial import TrialResult, bounded_outputs, failed
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, Design, MetricRecord, PlatformRecord, RunRecord
 from vtax.store.store import RunHandle, Store
 
 VIEWS = (
@@ -194,7 +194,7 @@ class Forum:
             for number, (name, parameters, _) in enumerate(REPORTS)
             for platform in PLATFORMS
         ]
-        self.run = self._store.begin_run(
+        record = RunRecord(
             name="s-1",
             study="s",
             declared={"name": "s", "design": {"blocks": 3}},
@@ -203,10 +203,8 @@ class Forum:
             image_key="key",
             host={"cpus": 2},
             started_at=time.time(),
-            platforms=platforms,
-            cells=cells,
-            metrics=list(metrics.values()),
         )
+        self.run = self._store.begin_run(record, Design(platforms, cells, [*metrics.values()]))
         self.stored = 0
 
     def close(self) -> None:

@@ -87,12 +87,12 @@ def test_the_log_counts_kills_in_a_group_and_below_it_alone(tmp_path, killed_in,
     assert kernel_log.kills_below("/vtax-1", tmp_path / "none") == 0
 
 
-def end(kills, *, own_kernel=False, limit=256 * MIB):
+def end(kills, *, is_machine=False, limit=256 * MIB):
     """An end of which so many kills were counted: first, and at the end of the trial."""
     counts = iter(kills)
     running = SimpleNamespace(
         oom_kills=lambda has_ended=False: next(counts),
-        has_own_kernel=own_kernel,
+        is_machine=is_machine,
         limits_in_force=lambda: {"limit.memory": limit},
     )
     return Endpoint(running, SimpleNamespace())
@@ -127,7 +127,7 @@ def test_the_kernel_of_this_host_counts_kills():
 
 def test_kills_that_a_kernel_counts_are_of_the_guest_where_it_is_its_own():
     counted = {("guest", "out_of_memory_kills"): 2.0}
-    assert killed({"guest": end([0, 0], own_kernel=True)}, counted) == [("guest", 2, "256 MiB")]
+    assert killed({"guest": end([0, 0], is_machine=True)}, counted) == [("guest", 2, "256 MiB")]
     assert killed({"guest": end([0, 0])}, counted) == []  # of the whole host
 
 

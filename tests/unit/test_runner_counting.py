@@ -22,7 +22,7 @@ def test_a_guest_with_the_hosts_kernel_is_asked_for_its_interfaces_alone(
     """Of a machine the time of its boot is not believed, which is the host's here."""
     running = SimpleNamespace(
         is_remote=is_remote,
-        has_own_kernel=is_machine,
+        is_machine=is_machine,
         parts=(),
         host_cpu_s=lambda: None,
         throttling=dict,

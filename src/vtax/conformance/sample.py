@@ -9,7 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from vtax.messages import quoted
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRecord
+from vtax.store.records import (
+    CellRecord,
+    Design,
+    MetricRecord,
+    PlatformRecord,
+    RunRecord,
+    TrialRecord,
+)
 from vtax.store.store import RunHandle, Store
 
 _PLATFORMS = (
@@ -59,7 +66,7 @@ def _begin(store: Store) -> RunHandle:
         for size in (1, 2):
             key, levels = f"{name}-{size}", {"size": size}
             cells.append(CellRecord(key, str(size), name, "tool", "tool", "1.0", levels=levels))
-    return store.begin_run(
+    record = RunRecord(
         name="sample-1",
         study="sample",
         declared=_DECLARED,
@@ -68,10 +75,8 @@ def _begin(store: Store) -> RunHandle:
         image_key="0" * 12,
         host={"cpu_model": "a processor", "cpus": 2, "memory_bytes": 8 << 30},
         started_at=1.7e9,
-        platforms=_PLATFORMS,
-        cells=cells,
-        metrics=_METRICS,
     )
+    return store.begin_run(record, Design(_PLATFORMS, cells, _METRICS))
 
 
 def _fill(run: RunHandle) -> None:

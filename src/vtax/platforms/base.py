@@ -147,7 +147,8 @@ class RunningGuest(ABC):
     guest could not be given, and whatever else must be shown with its results. scratch: where benchmarks may write.
     is_remote: whether another host runs it. executing_at: when its first instruction, or its first process, ran, on
     the controller's monotonic clock; None where the driver does not see it. parts: of the virtualization layer, whose
-    CPU time is counted by part. has_own_kernel: whether what its kernel counts is of this guest alone.
+    CPU time is counted by part. is_machine: whether vtax started it as a virtual machine, whose kernel counts this guest
+    alone.
     """
 
     channel: Channel
@@ -156,7 +157,7 @@ class RunningGuest(ABC):
     is_remote: bool = False
     executing_at: float | None = None
     parts: tuple[Part, ...] = ()
-    has_own_kernel: bool = False
+    is_machine: bool = False
 
     def layer_pids(self) -> Sequence[int]:
         """Return processes of this host of which some belong to `parts`."""

@@ -167,7 +167,7 @@ class StdioGuest(RunningGuest):
         return dict(zip(_THROTTLING, counts, strict=True)) if counts else {}
 
     @property
-    def has_own_kernel(self) -> bool:  # type: ignore[override]
+    def is_machine(self) -> bool:  # type: ignore[override]
         """Whether it is a virtual machine."""
         return self.machine is not None
 

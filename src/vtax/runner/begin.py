@@ -20,6 +20,7 @@ from vtax.runner.records import (
     plugin_records,
     untested_record,
 )
+from vtax.store.records import Design, RunRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
 
@@ -39,7 +40,7 @@ def begin(
     tags: labels of the user, as in store.annotations.
     machines: facts about other machines that are measured on, from runner.machines.
     """
-    run = store.begin_run(
+    record = RunRecord(
         name=store.next_run_name(plan.study.name),
         study=plan.study.name,
         declared=plan.study.declared(),
@@ -48,14 +49,14 @@ def begin(
         image_key=plan.image.key,
         host={**host_facts(), **contents.facts(plan.image), **(machines or {})},
         started_at=time.time(),
-        platforms=[platform_record(plan, index) for index in range(len(plan.platforms))],
-        cells=[cell_record(cell) for cell in plan.cells],
-        metrics=metric_records(plan),
         untested=[untested_record(untested) for untested in plan.untested],
         plugins=plugin_records(plan, views or {}),
         boot_id=boot_id(),
         tags=tags,
     )
+    platforms = [platform_record(plan, index) for index in range(len(plan.platforms))]
+    cells = [cell_record(cell) for cell in plan.cells]
+    run = store.begin_run(record, Design(platforms, cells, metric_records(plan)))
     _note_design(plan, run)
     return run
 

@@ -54,7 +54,7 @@ class Endpoint:
     def shares_kernel(self) -> bool:
         """Whether its kernel is that of this host. Of a machine its word is not taken: its root may set the clock."""
         running = self.running
-        return not (self.guest.has_own_kernel or running.has_own_kernel or running.is_remote)
+        return not (self.guest.has_own_kernel or running.is_machine or running.is_remote)
 
 
 @dataclass(frozen=True)

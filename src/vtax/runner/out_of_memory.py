@@ -64,7 +64,7 @@ class Kills:
         """
         for role, end in self.ends.items():
             count = self.counts.get(role, 0)
-            if end.running.has_own_kernel:
+            if end.running.is_machine:
                 count = max(count, int(counted.get((role, _KILLS), 0)))
             if count > 0:
                 limit = end.running.limits_in_force().get("limit.memory")

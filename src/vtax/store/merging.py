@@ -23,7 +23,7 @@ from vtax.store.database import new_id, writing
 from vtax.store.hosts import cloned, digests, half_known, shared_machines
 from vtax.store.parts import add_parts
 from vtax.store.provenance import MERGED, merged_runs, part_identities
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, Design, MetricRecord, PlatformRecord
 from vtax.store.run import RunHandle, add_sessions
 from vtax.store.store import Store, add_design, next_name
 from vtax.study.programs import with_names_of_files
@@ -124,13 +124,12 @@ def _add_parts(connection: Connection, merged: int, runs: Sequence[RunHandle]) -
             cells.setdefault(cell.key, cell)
         for metric in run.metrics:
             metrics.setdefault((metric.benchmark, metric.name), metric)
-    add_design(
-        connection,
-        merged,
-        map(_merge_platforms, platforms.values()),
-        cells.values(),
-        metrics.values(),
+    design = Design(
+        [_merge_platforms(records) for records in platforms.values()],
+        [*cells.values()],
+        [*metrics.values()],
     )
+    add_design(connection, merged, design)
     add_parts(connection, merged, [(run.id, len(run.sessions)) for run in runs])
 
 

@@ -5,7 +5,7 @@ Rows refer to each other by what a person would say (a platform's name, a cell's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
@@ -147,6 +147,39 @@ class MetricRecord:
             "on others"
         ),
     ] = "speed"
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a run measures: its platforms, cells and metrics, in their order."""
+
+    platforms: Sequence[PlatformRecord]
+    cells: Sequence[CellRecord]
+    metrics: Sequence[MetricRecord]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run as it begins.
+
+    declared: the whole study; host: a description; both plain JSON values.
+    started_at: Unix time.
+    boot_id: of this boot of the host. Its first session begins with it.
+    tags: see store.annotations.
+    """
+
+    name: str
+    study: str
+    declared: Mapping[str, Any]
+    seed: int
+    vtax_version: str
+    image_key: str
+    host: Mapping[str, Any]
+    started_at: float
+    plugins: Sequence[PluginRecord] = ()
+    untested: Sequence[UntestedRecord] = ()
+    boot_id: str = ""
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

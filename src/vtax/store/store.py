@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -36,9 +36,9 @@ from vtax.store.database import (
 from vtax.store.parts import add_itself, refuse_member
 from vtax.store.records import (
     CellRecord,
-    MetricRecord,
+    Design,
     PlatformRecord,
-    PluginRecord,
+    RunRecord,
     RunSummary,
     SessionRecord,
     UntestedRecord,
@@ -118,68 +118,38 @@ class Store:
         """Return the first free name of the form STUDY-NUMBER, counting up from the highest there is."""
         return next_name(study_name, self.run_names())
 
-    def begin_run(
-        self,
-        *,
-        name: str,
-        study: str,
-        declared: Mapping[str, Any],
-        seed: int,
-        vtax_version: str,
-        image_key: str,
-        host: Mapping[str, Any],
-        started_at: float,
-        platforms: Sequence[PlatformRecord],
-        cells: Sequence[CellRecord],
-        metrics: Sequence[MetricRecord],
-        plugins: Sequence[PluginRecord] = (),
-        untested: Sequence[UntestedRecord] = (),
-        boot_id: str = "",
-        tags: Sequence[str] = (),
-    ) -> RunHandle:
-        """Create a run before its first trial, with its plan, host and image.
-
-        declared: the whole study; host: a description; both plain JSON values.
-        started_at: Unix time.
-        boot_id: of this boot of the host. Its first session begins with it.
-        tags: see store.annotations.
-
-        Raises StoreError, and BadInput when the name is taken.
-        """
-        if name == LAST:
+    def begin_run(self, run: RunRecord, design: Design) -> RunHandle:
+        """Create a run before its first trial. Raises StoreError, and BadInput when the name is taken."""
+        if run.name == LAST:
             raise BadInput(f"a run cannot be called {LAST!r}: it means the newest one")
+        row = {
+            **vars(run),
+            "declared": dict(run.declared),
+            "status": "running",
+            "host": dict(run.host),
+            "stopped_because": "",
+            "untested": cleaned(list(map(_untested_row, run.untested))),
+            "plugins": cleaned(list(map(vars, run.plugins))),
+            "identity": uuid4().hex,
+            "provenance": {},
+            "tags": list(run.tags),
+            "notes": [],
+        }
+        session = SessionRecord(1, row.pop("boot_id"), run.host, run.started_at)
         try:
             with writing(self.engine) as connection:
-                row = {
-                    "name": name,
-                    "study": study,
-                    "declared": dict(declared),
-                    "seed": seed,
-                    "status": "running",
-                    "vtax_version": vtax_version,
-                    "image_key": image_key,
-                    "host": dict(host),
-                    "started_at": started_at,
-                    "stopped_because": "",
-                    "untested": cleaned(list(map(_untested_row, untested))),
-                    "plugins": cleaned(list(map(vars, plugins))),
-                    "identity": uuid4().hex,
-                    "provenance": {},
-                    "tags": list(tags),
-                    "notes": [],
-                }
                 run_id = new_id(connection, schema.run, row)
                 add_itself(connection, run_id)
-                add_sessions(connection, run_id, [SessionRecord(1, boot_id, host, started_at)])
-                add_design(connection, run_id, platforms, cells, metrics)
+                add_sessions(connection, run_id, [session])
+                add_design(connection, run_id, design)
         except StoreError as error:
-            if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
+            if isinstance(error.__cause__, IntegrityError) and run.name in self.run_names():
                 raise BadInput(
-                    f"there is a run {name!r} already", where=store_name(self.engine.url)
+                    f"there is a run {run.name!r} already", where=store_name(self.engine.url)
                 ) from error
             raise
-        (run,) = RunHandle.opened(self.engine, [run_id])
-        return run
+        (handle,) = RunHandle.opened(self.engine, [run_id])
+        return handle
 
     def open_run(self, name: str) -> RunHandle:
         """Return an existing run by its name; `last` is the one that began last.
@@ -341,17 +311,11 @@ def _untested_row(record: UntestedRecord) -> dict[str, Any]:
     return {**vars(record), "reason": packed(record.reason), "hint": packed(record.hint)}
 
 
-def add_design(
-    connection: Connection,
-    run_id: int,
-    platforms: Iterable[PlatformRecord],
-    cells: Iterable[CellRecord],
-    metrics: Iterable[MetricRecord],
-) -> None:
+def add_design(connection: Connection, run_id: int, design: Design) -> None:
     """Store what a run measures."""
-    _add_platforms(connection, run_id, platforms)
-    _add_cells(connection, run_id, cells)
-    rows = [{"run_id": run_id, **vars(metric)} for metric in metrics]
+    _add_platforms(connection, run_id, design.platforms)
+    _add_cells(connection, run_id, design.cells)
+    rows = [{"run_id": run_id, **vars(metric)} for metric in design.metrics]
     if rows:
         connection.execute(insert(schema.metric), rows)
 
