@@ -8,11 +8,10 @@ there; the kernel's for every other platform.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from vtax.network.attach import segment
 from vtax.network.lab import Lab, address, make_interface
 from vtax.network.plugboard import Interface
-from vtax.network.segment import BridgeSegment
+from vtax.network.segment import BridgeSegment, Segment
 from vtax.network.settings import Attachment, LinkSettings
 
 ATTACHMENTS: tuple[Attachment, ...] = ("nat", "own-nat")
@@ -20,21 +19,20 @@ INNER, OUTER = 0, 1
 """The networks of the guests and of what they talk to."""
 GATEWAY, FIRST_GUEST = 2, 15
 """Hosts of the inner network: where engines have their gateway and their first guest by default."""
+_GUEST = 2  # the first one on the network of its peer
 _ROUTER = 254
 OUTER_HOP = "lab.br1"
 """Where the traffic of a guest behind an engine is counted: the lab's side of the outer network."""
 
 
-@dataclass(frozen=True)
-class Translation:
-    """Two networks and the lab as translating router between them."""
+def networks(lab: Lab, settings: LinkSettings) -> tuple[Segment, Segment]:
+    """Return the network of the guests and that of what they talk to: one, or two that the lab translates between.
 
-    inner: BridgeSegment
-    outer: BridgeSegment
-
-
-def translation(lab: Lab, settings: LinkSettings) -> Translation:
-    """Make both networks, and have the lab translate addresses between them. Raises NetworkError or CommandFailed."""
+    Raises NetworkError or CommandFailed.
+    """
+    if settings.attachment not in ATTACHMENTS:
+        network = segment(lab.namespace("lab"), 0, settings)
+        return network, network
     namespace, by_engine = lab.namespace("lab"), settings.attachment == "own-nat"
     inner = BridgeSegment(namespace, "br0", settings.mtu, routes=True, is_shaped=not by_engine)
     outer = BridgeSegment(namespace, "br1", settings.mtu, routes=True, ends=by_engine)
@@ -45,11 +43,13 @@ def translation(lab: Lab, settings: LinkSettings) -> Translation:
     namespace.set("ipv4/ip_forward", "1")
     namespace.set("ipv4/ping_group_range", "0 0")  # an engine sends a guest's echo as its own
     namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
-    return Translation(inner, outer)
+    return inner, outer
 
 
 def guest_interface(number: int, settings: LinkSettings) -> Interface:
-    """Return the interface of a guest behind translation, by its number from 0."""
+    """Return the interface of a guest, by its number from 0: behind translation where there is one."""
+    if settings.attachment not in ATTACHMENTS:
+        return make_interface(0, 0, _GUEST + number, settings)
     gateway = address(INNER, GATEWAY)
     engine = gateway if settings.attachment == "own-nat" else ""
     return make_interface(

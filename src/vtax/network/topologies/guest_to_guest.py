@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vtax.network import translation
-from vtax.network.attach import segment
 from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
@@ -31,16 +30,9 @@ class GuestToGuestSettings(LinkSettings):
 
 def wire(lab: Lab, settings: GuestToGuestSettings) -> Links:
     """Make one network with two guests, of which the second serves. By translation, only the first is behind it."""
-    inner: Segment
-    outer: Segment
+    inner, outer = translation.networks(lab, settings)
+    interface = translation.guest_interface(0, settings)
     is_hidden = settings.attachment in translation.ATTACHMENTS
-    if is_hidden:
-        between = translation.translation(lab, settings)
-        inner, outer = between.inner, between.outer
-        interface = translation.guest_interface(0, settings)
-    else:
-        inner = outer = segment(lab.namespace("lab"), 0, settings)
-        interface = make_interface(0, 0, 2, settings)
     peer = _peer(settings, outer, is_there=bool(settings.peer))
     guest = NetworkEnd("guest", [(interface, inner)], under_test=True)
     flows = [Flow("guest", "peer", guest.address(), peer.address(), is_hidden)]

@@ -25,7 +25,7 @@ from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology, register_topology
 from vtax.network.wire import is_shaped
 
-_PEER, _GUEST = 1, 2
+_PEER = 1
 _DRAWING = """
 bridge        guest eth0 ── eth0 (a bridge) peer
 nat, own-nat  guest eth0 ── eth0 (a bridge) peer, NAT to an address beyond
@@ -117,18 +117,16 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         peer_address = address(translation.OUTER, _PEER)
         gateway = make_interface(0, translation.INNER, translation.GATEWAY, settings)
         peer_interface = replace(gateway, addresses=(*gateway.addresses, f"{peer_address}/24"))
-        interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
     else:
         peer_address = address(0, _PEER)
         peer_interface = make_interface(0, 0, _PEER, settings)
-        interfaces = [
-            make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)
-        ]
     peer = NetworkEnd("peer", [(peer_interface, network)], under_test=False)
-    guests = [
-        NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
-        for number, interface in enumerate(interfaces)
-    ]
+    guests = []
+    for number in range(lab.guests):
+        interface = translation.guest_interface(number, settings)
+        guests.append(
+            NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
+        )
     flows = [Flow(guest.role, "peer", guest.address(), peer_address, by_engine) for guest in guests]
     return Links(lab, settings, [peer, *guests], flows)
 

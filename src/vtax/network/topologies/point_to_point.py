@@ -8,15 +8,13 @@ platform, native included. Instead of the bridge: nothing at all (`veth`), a mac
 from __future__ import annotations
 
 from vtax.network import translation
-from vtax.network.attach import segment
 from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
-from vtax.network.segment import Segment
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
 
-_PEER, _GUEST = 1, 2
+_PEER = 1
 _DRAWING = """
 bridge         guest eth0 ── bridge ── eth0 peer
 veth, macvtap  guest eth0 ──────────── eth0 peer
@@ -34,25 +32,14 @@ class PointToPointSettings(LinkSettings):
 
 def wire(lab: Lab, settings: PointToPointSettings) -> Links:
     """Make one network, or two with a translating router between them."""
-    inner: Segment
-    outer: Segment
+    inner, outer = translation.networks(lab, settings)
     is_hidden = settings.attachment in translation.ATTACHMENTS
-    if is_hidden:
-        between = translation.translation(lab, settings)
-        inner, outer = between.inner, between.outer
-        interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
-    else:
-        inner = outer = segment(lab.namespace("lab"), 0, settings)
-        interfaces = [
-            make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)
-        ]
-    peer = NetworkEnd(
-        "peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False
-    )
-    guests = [
-        NetworkEnd(numbered("guest", number), [(interface, inner)], under_test=True)
-        for number, interface in enumerate(interfaces)
-    ]
+    peer_interface = make_interface(0, int(is_hidden), _PEER, settings)
+    peer = NetworkEnd("peer", [(peer_interface, outer)], under_test=False)
+    guests = []
+    for number in range(lab.guests):
+        interface = translation.guest_interface(number, settings)
+        guests.append(NetworkEnd(numbered("guest", number), [(interface, inner)], under_test=True))
     flows = [
         Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests
     ]
