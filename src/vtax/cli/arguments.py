@@ -1,15 +1,19 @@
-"""Values that several commands take as text: shares such as 5%, and moments such as a day."""
+"""What several commands take as text: names between commas, shares such as 5%, and moments such as a day."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import click
 
+from vtax.cli.completion import run_names
 from vtax.errors import BadInput
 from vtax.units import share_of
 
+run_argument = click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 _SHARE_HINT = "write a percentage such as 5%, or a share such as 0.05"
 
 
@@ -40,6 +44,13 @@ def split_at_commas(
         is_one = "=" in text and not all("=" in part for part in parts)
         entries += [text] if is_one else parts
     return tuple(entries)
+
+
+def map_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds --map (parameter `mapped`): platforms of the run for those of a publication. text: its help."""
+    return click.option(
+        "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...", help=text
+    )
 
 
 def share_of_option(text: str, where: str) -> float:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import click
 
-from vtax.cli.arguments import listed
-from vtax.cli.completion import run_names
+from vtax.cli.arguments import map_option, run_argument
 from vtax.cli.output import existing_store, json_option
 from vtax.errors import BadInput
 
 
 @click.command("claims")
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option(
-    "--map",
-    "mapped",
-    multiple=True,
-    callback=listed,
-    metavar="THERE=HERE,...",
-    help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
+@run_argument
+@map_option(
+    "Judge claims about platform THERE of the publication by platform HERE of the run (repeatable)."
 )
 @click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")
 @json_option

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from vtax.cli.completion import run_names
+from vtax.cli.arguments import run_argument
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import existing_store, json_option
 
 
 @click.command("explain", epilog=FILTERS)
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@run_argument
 @click.option("--all", "every_counter", is_flag=True, help="List every counter that moved.")
 @filter_options
 @json_option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.arguments import listed
+from vtax.cli.arguments import map_option
 from vtax.cli.completion import run_names
 from vtax.cli.output import existing_store, json_option, notify, print_json, print_path, print_table
 from vtax.cli.outputs import OutputFile
@@ -73,13 +73,8 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-documen
     default="",
     help="Name the license of the data (ro-crate).",
 )
-@click.option(
-    "--map",
-    "mapped",
-    multiple=True,
-    callback=listed,
-    metavar="THERE=HERE,...",
-    help="Let platform HERE stand for platform THERE of the publication (markdown, latex-document; repeatable).",
+@map_option(
+    "Let platform HERE stand for platform THERE of the publication (markdown, latex-document; repeatable)."
 )
 @json_option
 def command(

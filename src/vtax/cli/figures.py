@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vtax.cli.arguments import listed
+from vtax.cli.arguments import listed, map_option, run_argument
 from vtax.cli.claims import mapping_of
-from vtax.cli.completion import run_names, sides
+from vtax.cli.completion import sides
 from vtax.cli.output import existing_store, json_option, notify, print_json, resume_hint
 from vtax.cli.outputs import OutputDirectory
 from vtax.described import values_of
@@ -31,7 +31,7 @@ _FORMATS = ("svg", "pdf", "png")
 
 
 @click.command("figures")
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@run_argument
 @click.argument("other", metavar="[OTHER]", default="", shell_complete=sides)
 @click.option(
     "--only",
@@ -56,14 +56,7 @@ _FORMATS = ("svg", "pdf", "png")
     default=Path(),
     help="Write into this directory, which is created if necessary; default: the current one.",
 )
-@click.option(
-    "--map",
-    "mapped",
-    multiple=True,
-    callback=listed,
-    metavar="THERE=HERE,...",
-    help="Draw platform HERE of the run where the publication has THERE (repeatable).",
-)
+@map_option("Draw platform HERE of the run where the publication has THERE (repeatable).")
 @json_option
 def command(
     run_name: str,

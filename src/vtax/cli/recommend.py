@@ -6,8 +6,8 @@ import math
 
 import click
 
-from vtax.cli.arguments import listed
-from vtax.cli.completion import platforms_of_run, run_names
+from vtax.cli.arguments import listed, run_argument
+from vtax.cli.completion import platforms_of_run
 from vtax.cli.output import existing_store, json_option
 from vtax.errors import BadInput
 
@@ -15,7 +15,7 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 
 
 @click.command("recommend")
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@run_argument
 @click.option(
     "--weights",
     metavar="RESOURCE=N,...",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vtax.cli.arguments import listed
+from vtax.cli.arguments import map_option
 from vtax.cli.completion import run_names
 from vtax.cli.output import print_path
 from vtax.cli.outputs import OutputFile
@@ -20,14 +20,9 @@ from vtax.cli.outputs import OutputFile
     type=OutputFile(),
     help="Write to this file; default: RUN.html, or report.html for several; - is standard output.",
 )
-@click.option(
-    "--map",
-    "mapped",
-    multiple=True,
-    callback=listed,
-    metavar="THERE=HERE,...",
-    help="Let platform HERE of the run stand for platform THERE of the publication, in claims and figures "
-    "(repeatable).",
+@map_option(
+    "Let platform HERE of the run stand for platform THERE of the publication, in claims and figures "
+    "(repeatable)."
 )
 def command(names: tuple[str, ...], output: Path | None, mapped: tuple[str, ...]) -> None:
     """Write the report of every RUN (default: the last run) to one self-contained HTML file.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.completion import run_names
+from vtax.cli.arguments import run_argument
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import existing_store, json_option, print_json, resume_hint, width
 from vtax.cli.pivot import pivot_options, print_pivot, refuse_beside_axes, requested
@@ -47,7 +47,7 @@ class _Command(click.Command):
 
 
 @click.command("show", epilog=FILTERS, cls=_Command)
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@run_argument
 @click.option(
     "--all", "every_metric", is_flag=True, help="Show the table of every metric, and every warning."
 )

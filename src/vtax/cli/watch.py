@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from vtax.cli.completion import run_names
+from vtax.cli.arguments import run_argument
 from vtax.host.home import Home
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _PAUSE_S = 0.5
 
 
 @click.command("watch")
-@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@run_argument
 def command(run_name: str) -> None:
     """Show RUN (default: the last run) while it is measured, and end with it.
 
