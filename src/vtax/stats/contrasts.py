@@ -14,16 +14,14 @@ import numpy as np
 
 from vtax.messages import Note
 from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, without_missing
-from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import (
     BlockMeans,
     Ratio,
     block_contrast,
-    exp,
     noise_ratio,
     of_one_block,
+    ratio_of_mean,
     standard_error,
-    tail,
 )
 from vtax.stats.resolution import EXACT, Resolution, coarsest
 from vtax.stats.sessions import Labels, Units
@@ -160,17 +158,4 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
         df = se**4 / (var_a**2 / (a.size - 1) + var_b**2 / (b.size - 1))  # Welch 1947
     else:
         warnings = (*warnings, Note("equal-blocks"))
-    half_width = t_quantile((1 + confidence) / 2, df) * se
-    return Ratio(
-        estimate=exp(mean),
-        low=exp(mean - half_width),
-        high=exp(mean + half_width),
-        confidence=confidence,
-        n_blocks=n,
-        mean_log=mean,
-        se_log=se,
-        df=df,
-        p_value=min(1.0, 2 * tail(abs(mean), se, df)),
-        outliers=(),
-        warnings=warnings,
-    )
+    return ratio_of_mean(mean, se, df, confidence, n, warnings)

@@ -303,18 +303,32 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, Note("equal-ratios"))
-    half_width = t_quantile((1 + confidence) / 2, n - 1) * se
+    outliers = tuple(outlying.tolist())
+    return ratio_of_mean(mean, se, n - 1, confidence, n, warnings, outliers)
+
+
+def ratio_of_mean(
+    mean: float,
+    se: float,
+    df: float,
+    confidence: float,
+    n_blocks: int,
+    warnings: tuple[str, ...],
+    outliers: tuple[int, ...] = (),
+) -> Ratio:
+    """Return the ratio of a mean of logarithms with its standard error, by Student's t."""
+    half_width = t_quantile((1 + confidence) / 2, df) * se
     return Ratio(
         estimate=exp(mean),
         low=exp(mean - half_width),
         high=exp(mean + half_width),
         confidence=confidence,
-        n_blocks=n,
+        n_blocks=n_blocks,
         mean_log=mean,
         se_log=se,
-        df=n - 1,
-        p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        outliers=tuple(outlying.tolist()),
+        df=df,
+        p_value=min(1.0, 2 * tail(abs(mean), se, df)),
+        outliers=outliers,
         warnings=warnings,
     )
 
