@@ -59,16 +59,12 @@ def unpaired(
         if result[number].reason:
             continue
         try:
-            ratio = _ratio(pair, _own_logs, level)
-            ratio = coarsened(ratio, trials_of(pair).resolution)
-            ratios[number] = replace(ratio, confidence=confidence)
+            ratios[number] = replace(_own_ratio(pair, level), confidence=confidence)
         except StatsError as error:
             result[number] = replace(result[number], reason=error.note)
     in_family = 1 - (1 - level) / max(len(ratios), 1)
     for number, ratio in ratios.items():
-        bounds = coarsened(
-            _ratio(pairs[number], _own_logs, in_family), trials_of(pairs[number]).resolution
-        )
+        bounds = _own_ratio(pairs[number], in_family)
         ratios[number] = replace(ratio, family_low=bounds.low, family_high=bounds.high)
     verdicts = _verdicts(pairs, ratios, level)
     for number, ratio in ratios.items():
@@ -170,6 +166,11 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     summary, *_ = describe_blocks(values, row.summary.confidence, blocks=blocks)
     failed = sum(cell.row.failed for cell in cells)
     return replace(row, summary=summary, blocks=blocks, block_means=values, failed=failed)
+
+
+def _own_ratio(pair: CellPair, level: float) -> Ratio:
+    """Treatment / baseline, no finer than what was measured. Raises StatsError."""
+    return coarsened(_ratio(pair, _own_logs, level), trials_of(pair).resolution)
 
 
 def _ratio(pair: CellPair, logs_of: Callable[[Cell], Logs], level: float) -> Ratio:

@@ -64,9 +64,8 @@ def recommend(
         analysis, {resource.name: resource.share for resource in resources}
     )
     if not figures:
-        sentence = (
-            f"{analysis.baseline}, the baseline, has no values of {', '.join(_used(resources))}"
-        )
+        used = ", ".join(resource.name for resource in resources if resource.share > 0)
+        sentence = f"{analysis.baseline}, the baseline, has no values of {used}"
         raise BadInput(sentence, where=analysis.name, hint=f"vtax show {analysis.name} prints why")
     resources = of_figures(resources, figures)
     ranked_platforms = [p for p in candidates if any(p.name in figure.values for figure in figures)]
@@ -124,10 +123,6 @@ def recommend(
         link_limits(analysis, figures),
         host_cpu_of(analysis),
     )
-
-
-def _used(resources: Sequence[Weighted]) -> list[str]:
-    return [resource.name for resource in resources if resource.share > 0]
 
 
 def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]:
