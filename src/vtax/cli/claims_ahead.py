@@ -10,12 +10,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 from vtax.counters.host import XEN_BELOW, host_facts, machine_id
-from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
-from vtax.question import Selection, group, rest
+from vtax.levels import BENCHMARK, METRIC, PLATFORM, Levels
+from vtax.question import Selection
+from vtax.report.analysis.claim_cells import compared
 from vtax.report.analysis.noise import ASSUMED, BlockNoise, noise_of_host
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.plan import Plan
@@ -23,7 +23,7 @@ from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.planning import POWER, blocks_needed
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.store.store import Store
-from vtax.study.claims import OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
+from vtax.study.claims import OVER_BLOCKS, CheckTable, ClaimTable
 from vtax.units import format_count, format_duration
 
 _BEYOND = 1.25
@@ -300,46 +300,11 @@ def _why_no_values(plan: Plan, claim: ClaimTable) -> str:
 
 
 def _count_comparisons(plan: Plan, check: CheckTable, cells: Sequence[_Cell]) -> _CheckAhead:
-    """Return the comparisons of a check among planned cells, as `report/answers/claims/compute.py` pairs those of a run."""
-    sides_of, sides_to = check.sides("of"), check.sides("to")
-    if check.kind in ("ratio", "equivalence") and not sides_to:
-        sides_to = (ClaimSide(plan.study.baseline),)
-    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [(side, None) for side in sides_of]
-    if sides_to:
-        pairs = list(product(sides_of, sides_to))
-    benchmarks: set[str] = set()
-    count = 0
-    for side, other in pairs:
-        if side == other:
-            continue
-        fixed = {PLATFORM, *side.levels, *(other.levels if other else ())}
-        inner = {*check.average_over, *([check.along] if check.along else [])}
-        if check.over == "points":
-            inner |= {name for cell in cells for name in cell.levels} - {BENCHMARK, METRIC}
-        places = rest(*fixed, *inner)
-        cells_of_side = group(_select_cells(cells, check, side, other), places)
-        cells_of_other = (
-            group(_select_cells(cells, check, other, side), places) if other else cells_of_side
-        )
-        for place in cells_of_side.keys() & cells_of_other.keys():
-            count += 1
-            benchmarks.update(cell.benchmark for cell in cells_of_side[place])
-    return _CheckAhead(check, frozenset(benchmarks), count)
-
-
-def _select_cells(
-    cells: Sequence[_Cell], check: CheckTable, side: ClaimSide, other: ClaimSide | None
-) -> list[_Cell]:
-    """Return the cells of a side. What only the other side fixes is held at the same level."""
-    levels = {**(other.levels if other else {}), **side.levels}
-    fixed = Selection.of({name: level for name, level in levels.items() if name != HOST})
-    names_by_factor = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
-    selection = Selection({name: names for name, names in names_by_factor.items() if names})
-    selection = selection.and_also(fixed).and_also(check.selection)
-    selection = selection.and_also(Selection({PLATFORM: (side.platform,)}))
-    any_metric = METRIC in selection.choices
-    selected_cells = [cell for cell in cells if selection.selects(cell.levels)]
-    return [cell for cell in selected_cells if any_metric or cell.is_primary]
+    """Return the comparisons of a check among planned cells, as a run of them has them."""
+    pairs = check.pairs(plan.study.baseline)
+    places = [place for of, to in pairs for place in compared(cells, check, of, to) if place.of]
+    benchmarks = frozenset(cell.benchmark for place in places for cell in place.of)
+    return _CheckAhead(check, benchmarks, len(places))
 
 
 def _with_blocks(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -65,6 +66,10 @@ class ClaimSide:
     def host(self) -> int | None:
         """The number of its host; None: of all hosts of the run."""
         return int(self.levels[HOST]) if HOST in self.levels else None
+
+    def beside(self, other: ClaimSide) -> ClaimSide:
+        """Return the side with what only the other one fixes held at the same level."""
+        return replace(self, levels=Levels({**other.levels, **self.levels}))
 
 
 def side_of(text: str) -> ClaimSide:
@@ -229,6 +234,20 @@ class CheckTable(StudyTable):
         """Return the sides of one key; none where it is absent."""
         return tuple(map(side_of, as_tuple(getattr(self, name) or ())))
 
+    def compared_with(self, baseline: str) -> tuple[ClaimSide, ...]:
+        """Return the sides that the others are compared with: of a ratio or equivalence that names none the baseline."""
+        if self.kind in ("ratio", "equivalence") and self.to is None:
+            return (ClaimSide(baseline),)
+        return self.sides("to")
+
+    def pairs(self, baseline: str) -> list[tuple[ClaimSide, ClaimSide | None]]:
+        """Return every two sides that it compares, at the same levels; of a check of one side that side and None."""
+        sides_to = self.compared_with(baseline)
+        if not sides_to:
+            return [(side, None) for side in self.sides("of")]
+        pairs = [(of.beside(to), to.beside(of)) for of, to in product(self.sides("of"), sides_to)]
+        return [(of, to) for of, to in pairs if of != to]
+
     @property
     def hosts(self) -> set[int]:
         """The numbers of hosts that its sides name."""
@@ -252,9 +271,7 @@ class CheckTable(StudyTable):
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that it compares, each once."""
-        names = [side.platform for side in (*self.sides("of"), *self.sides("to"))]
-        if self.kind in ("ratio", "equivalence") and self.to is None:
-            names.append(baseline)
+        names = [side.platform for side in (*self.sides("of"), *self.compared_with(baseline))]
         if self.reference:
             names.append(self.reference)
         return tuple(dict.fromkeys(names))

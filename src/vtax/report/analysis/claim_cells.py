@@ -3,8 +3,9 @@ platforms and hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from vtax.benchmarks.base import PACKET_BYTES
 from vtax.errors import BadInput
 from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.pairing import Logs, mean_logs
-from vtax.question import Selection, by, group, rest
+from vtax.question import HasLevels, Selection, by, group, rest
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import blocks_of, of_hosts
 from vtax.report.analysis.values import Analysis, Row
@@ -23,16 +24,30 @@ Mapped = Mapping[str, str]
 """Platform or host of a publication -> the one of the run that stands for it."""
 
 
+class Selectable(HasLevels, Protocol):
+    """A cell in one of its metrics, planned or measured."""
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether its metric is a primary one."""
+
+
+AnyCell = TypeVar("AnyCell", bound=Selectable)
+
+
 @dataclass(frozen=True)
-class AveragedEntries:
-    """Entries of one side that are averaged.
+class ComparedCells(Generic[AnyCell]):
+    """Cells of two sides that are compared, those of a side averaged.
 
     name: what they have in common, as it is written.
-    entries: canonical levels that tell them apart -> each of them.
+    keys: canonical levels that tell those of a side apart, and that both sides have.
+    of, to: the cell of each on either side; in `to` none where there is one side.
     """
 
     name: tuple[tuple[str, str], ...]
-    entries: Mapping[Levels, Cell]
+    keys: Sequence[Levels]
+    of: Sequence[AnyCell]
+    to: Sequence[AnyCell]
 
 
 def host_name(number: int) -> str:
@@ -111,36 +126,39 @@ def entries_of(analysis: Analysis) -> list[Cell]:
     return [cell for cell in cells_of(analysis) if cell.row.summary is not None]
 
 
-def selected(
-    entries: Iterable[Cell],
-    check: CheckTable,
-    side: ClaimSide,
-    fixed: Iterable[str],
-    inner: Iterable[str],
-) -> dict[Levels, AveragedEntries]:
-    """Return the entries of a side, in groups that are averaged, by the canonical levels that each has in common with
-    the other side.
-
-    fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
-    """
+def selected(cells: Iterable[AnyCell], check: CheckTable, side: ClaimSide) -> list[AnyCell]:
+    """Return the cells of a side of a check, on whatever host."""
     chosen_levels = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
     of_check = Selection({name: levels for name, levels in chosen_levels.items() if levels})
-    selection = of_check.and_also(side.selection).and_also(check.selection)
-    names_metric = METRIC in selection.choices
-    cells = [
-        entry
-        for entry in entries
-        if selection.selects(entry.levels) and (names_metric or entry.section.metric.is_primary)
-    ]
-    outside = {PLATFORM, *fixed}
-    within = by(*{*inner} - outside)
-    return {
-        key: AveragedEntries(
-            tuple(sorted(of_key[0].levels.only(key).texts)),
-            {within.of(entry.levels): entry for entry in of_key},
+    of_side = side.selection.without((HOST,))
+    selection = of_check.and_also(of_side).and_also(check.selection)
+    any_metric = METRIC in selection.choices
+    selected_cells = [cell for cell in cells if selection.selects(cell.levels)]
+    return [cell for cell in selected_cells if any_metric or cell.is_primary]
+
+
+def compared(
+    cells: Sequence[AnyCell], check: CheckTable, of: ClaimSide, to: ClaimSide | None
+) -> Iterator[ComparedCells[AnyCell]]:
+    """Yield what two sides of a check have at the same places; of one side, all that it has."""
+    outside = {PLATFORM, *of.levels, *(to.levels if to else ())}
+    inner = {*check.average_over, *([check.along] if check.along else [])}
+    if check.over == "points":
+        inner |= {factor for cell in cells for factor in cell.levels} - {BENCHMARK, METRIC}
+    within, places = by(*inner - outside), rest(*outside, *inner)
+    cells_to = group(selected(cells, check, to), places) if to else {}
+    for place, of_place in group(selected(cells, check, of), places).items():
+        if to and place not in cells_to:
+            continue
+        left = {within.of(cell.levels): cell for cell in of_place}
+        right = {within.of(cell.levels): cell for cell in cells_to.get(place, ())}
+        keys = [key for key in left if not to or key in right]
+        yield ComparedCells(
+            tuple(sorted(of_place[0].levels.only(place).texts)),
+            keys,
+            [left[key] for key in keys],
+            [right[key] for key in keys] if to else [],
         )
-        for key, of_key in group(cells, rest(*outside, *within.factors)).items()
-    }
 
 
 def packets_apart(entries: Iterable[Cell], of: Sequence[Cell], to: Sequence[Cell]) -> float:

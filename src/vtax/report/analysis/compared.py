@@ -75,6 +75,11 @@ class Cell:
         """The rate limit of its link, in Mbit/s; None without one."""
         return self.run.link_rate(self.section.label, self.row.cell.levels)
 
+    @property
+    def is_primary(self) -> bool:
+        """Whether its metric is a primary one."""
+        return self.section.metric.is_primary
+
     @cached_property
     def levels(self) -> Levels:
         """The levels of its factors, of `platform`, `benchmark` and `metric`."""

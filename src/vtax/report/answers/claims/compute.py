@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Annotated
 
 import numpy as np
 
 from vtax.described import BESIDE, Means, Only
-from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
+from vtax.levels import HOST, Levels
 from vtax.messages import Note
 from vtax.pairing import mean_logs
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import (
-    AveragedEntries,
+    ComparedCells,
     Mapped,
     blocks_of_host,
     check_mapping,
+    compared,
     entries_of,
     has_values_on,
     mapped_side,
     means_of,
     packets_apart,
-    selected,
 )
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.published import Published, Repeated, published, repeated
@@ -300,46 +299,22 @@ def _prepared(
     analysis: Analysis, entries: Sequence[Cell], check: CheckTable, mapped: Mapped
 ) -> Iterator[_Prepared]:
     """Every comparison of a check that has values on all sides."""
-    ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
-    if check.kind in ("ratio", "equivalence") and not tos:
-        tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline))]
-    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [(of, None) for of in ofs]
-    if tos:
-        pairs = [_alike(of, to) for of, to in product(ofs, tos)]
+    pairs = [
+        (mapped_side(of, mapped), to and mapped_side(to, mapped))
+        for of, to in check.pairs(analysis.baseline)
+    ]
     hosts = range(1, 1 + len(of_hosts(analysis.sessions)))
     if check.each_host and len(hosts) > 1:
         pairs = [(_on(of, host), to and _on(to, host)) for of, to in pairs for host in hosts]
     count = 0
     for of, to in pairs:
-        if of == to or not _is_on_its_host(analysis, entries, of, to):
+        if not _is_on_its_host(analysis, entries, of, to):
             continue
-        fixed = {*of.levels, *(to.levels if to else ())}
-        inner = {*check.average_over, *([check.along] if check.along else [])}
-        if check.over == "points":
-            factors = {factor for entry in entries for factor in entry.levels}
-            inner |= factors - {PLATFORM, BENCHMARK, METRIC}
-        groups = selected(entries, check, _anywhere(of), fixed, inner)
-        right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
-        for key, group in groups.items():
-            if to and key not in right:
-                continue
+        for cells in compared(entries, check, of, to):
             count += 1
             if count > MAX_POINTS:
                 return
-            yield _comparison(analysis, entries, check, (of, to), (group, right.get(key)), mapped)
-
-
-def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
-    """Return the sides with what only the other one fixes held at the same level."""
-    return (
-        replace(of, levels=Levels({**to.levels, **of.levels})),
-        replace(to, levels=Levels({**of.levels, **to.levels})),
-    )
-
-
-def _anywhere(side: ClaimSide) -> ClaimSide:
-    """Return a side without its host, which cells do not have."""
-    return replace(side, levels=side.levels.without((HOST,)))
+            yield _comparison(analysis, entries, check, (of, to), cells, mapped)
 
 
 def _on(side: ClaimSide, host: int) -> ClaimSide:
@@ -367,7 +342,7 @@ def _blocks_of(analysis: Analysis, side: ClaimSide | None) -> set[int] | None:
 def _left_out(
     analysis: Analysis,
     sides: tuple[ClaimSide, ClaimSide | None],
-    entries: tuple[list[Cell], list[Cell]],
+    entries: tuple[Sequence[Cell], Sequence[Cell]],
     divisor: Divisor | None,
 ) -> int:
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
@@ -387,20 +362,17 @@ def _comparison(
     entries: Sequence[Cell],
     check: CheckTable,
     sides: tuple[ClaimSide, ClaimSide | None],
-    groups: tuple[AveragedEntries, AveragedEntries | None],
+    compared_cells: ComparedCells[Cell],
     mapped: Mapped,
 ) -> _Prepared:
-    left, right = groups
-    shared_keys = [key for key in left.entries if right is None or key in right.entries]
-    of = [left.entries[key] for key in shared_keys]
-    to = [right.entries[key] for key in shared_keys] if right else []
+    of, to = compared_cells.of, compared_cells.to
     better = of[0].section.better if of else "higher"
     low, high = _bounds(check, better)
     comparison = ClaimedComparison(
         check,
         sides[0],
         sides[1],
-        left.name,
+        compared_cells.name,
         low,
         high,
         fills_link=check.kind == "equivalence" and bool(of) and all(map(fills_link, (*of, *to))),
@@ -424,7 +396,7 @@ def _comparison(
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
             claimed = Claimed(_with_trials(empty, of, to), low, high, is_wrong, apart=samples)
             return _Prepared(comparison, claimed, cells)
-        contrast = contrast_of(analysis, check, (of, to), shared_keys, divisor, blocks[0])
+        contrast = contrast_of(analysis, check, (of, to), compared_cells.keys, divisor, blocks[0])
     except StatsError as error:
         return _Prepared(comparison, Claimed(empty, low, high, why_not=error.note), cells)
     if check.kind not in ("monotone", "spread"):

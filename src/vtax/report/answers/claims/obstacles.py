@@ -89,10 +89,7 @@ def _why_no_link_rate(
     """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
     for check in (check for check in claim.check if check.kind == "link_rate"):
         for side in check.sides("of"):
-            groups = selected(
-                entries, check, mapped_side(side, mapped), side.levels, check.average_over
-            )
-            for entry in (entry for group in groups.values() for entry in group.entries.values()):
+            for entry in selected(entries, check, mapped_side(side, mapped)):
                 if entry.section.metric.unit != "Mbit/s":
                     return msg("{metric} is no rate of a link", metric=entry.section.metric.name)
                 if entry.link_rate is None:
@@ -129,11 +126,8 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
 
 def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSide]:
     """Yield every side of a check and its reference, as platforms of the run."""
-    ofs, tos = check.sides("of"), check.sides("to")
-    reference_names = [check.reference] if check.reference else []
-    if check.kind in ("ratio", "equivalence") and not tos:
-        reference_names.append(baseline)
-    for side in (*ofs, *tos, *(ClaimSide(name) for name in reference_names)):
+    reference = [ClaimSide(check.reference)] if check.reference else []
+    for side in (*check.sides("of"), *check.compared_with(baseline), *reference):
         yield ClaimSide(
             mapped.get(side.platform, side.platform),
             side.levels.without((HOST,)),
@@ -175,9 +169,8 @@ def _without_value(
     check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
-    groups = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
-    for entry in (entry for group in groups.values() for entry in group.entries.values()):
+    for entry in selected(entries, check, side):
         points[entry.section.metric.name].append(entry.row.summary is not None)
     for metric, has_value in points.items():
         lacking = has_value.count(False)
