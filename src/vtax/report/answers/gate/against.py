@@ -27,10 +27,8 @@ from vtax.report.answers.gate.compute import (
     Against,
     Checks,
     NotTested,
-    finding,
     judged,
     known_margins,
-    margin_of,
     of_pairs,
     refuse_other_role,
     refuse_within_margins,
@@ -39,8 +37,7 @@ from vtax.report.answers.gate.compute import (
 )
 from vtax.report.document import factors, joined, msg
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import RangeTest
-from vtax.stats.ranges import Sample
+from vtax.stats.ranges import Claimed, Sample, at_most
 from vtax.stats.rules import Rule
 from vtax.stats.terms import Conditions
 
@@ -84,13 +81,11 @@ def check_against(
     refuse_within_margins(conditions.detect, limits)
     refuse_other_role(all_runs, metric, limits)
     limits = of_pairs(limits, pairs) or limits
-    comparisons, alpha = judged(
-        rule, comparable_pairs, margins, lambda pair: _finding(pair, margin_of(pair, margins))
-    )
+    comparisons, alpha = judged(rule, comparable_pairs, margins, _claim_of)
     not_tested = (
-        *untested(lead, {platform} if platform else None, baseline),
+        *untested(lead, platform, baseline),
         *differing_points,
-        *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None),
+        *_only_in_one(sides, pairs, (metric, label), platform),
     )
     against = Against(
         tuple(runs), tuple(baseline_runs), tuple(differences_of(sides, comparable_pairs))
@@ -116,16 +111,14 @@ def _only_in_one(
     sides: tuple[Side, Side],
     pairs: Sequence[CellPair],
     metric_and_label: tuple[str, str],
-    platforms: Sequence[str] | None,
+    platform: str,
 ) -> Iterator[NotTested]:
-    """Points that the runs of one side alone have. metric_and_label: either may be empty. platforms: the only
-    ones; None: all."""
+    """Points that the runs of one side alone have. metric_and_label: either may be empty. platform: the only
+    one; empty: all."""
     cells = [cell for pair in pairs for cell in (pair.treatment.cell, pair.baseline.cell)]
     for side in sides:
         for cell in unmatched_cells(side, cells, *metric_and_label):
-            if cell.platform != side.analysis.baseline and (
-                platforms is None or cell.platform in platforms
-            ):
+            if cell.platform != side.analysis.baseline and platform in ("", cell.platform):
                 reason = _at(cell.levels, msg("only in {run}", run=side.name))
                 yield NotTested(cell.platform, reason, label=cell.label)
 
@@ -192,12 +185,12 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[CellPair]) -> Rule:
     return replace(runs[0].rule.judged_once, confidence=confidence)
 
 
-def _finding(pair: CellPair, margin: float) -> RangeTest:
-    """Return the finding about a pair. Raises StatsError where a side has no ratio to its baseline."""
+def _claim_of(pair: CellPair, margin: float) -> Claimed:
+    """Return what is claimed of a pair. Raises StatsError where a side has no ratio to its baseline."""
     if pair.reason:
         raise StatsError(pair.reason)
     samples = _sample(pair.cells[0], "treatment"), _sample(pair.cells[1], "baseline")
-    return finding(trials_of(pair), margin, samples)
+    return at_most(trials_of(pair), margin, samples)
 
 
 def _sample(cells: Sequence[Cell], side: str) -> Sample:

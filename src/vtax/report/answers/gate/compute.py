@@ -24,11 +24,10 @@ from vtax.report.answers.hosts.host_change import ChangeOfHosts
 from vtax.report.answers.hosts.odd_hosts import OddHosts
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.claims import Judgement, RangeTest, judge_claims
-from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import Interval
 from vtax.stats.margin import log_margin
 from vtax.stats.planning import detectable_log
-from vtax.stats.ranges import Sample, Tested, at_most
+from vtax.stats.ranges import Claimed, Tested, at_most
 from vtax.stats.ratio import LARGEST_LOG, OfLoss, Ratio
 from vtax.stats.rules import Rule
 from vtax.stats.terms import CONDITIONS, Conditions, Margins, Quantity
@@ -356,10 +355,10 @@ def check(
     refuse_other_role([analysis], metric, limits)
     if treatment:
         sides = [_side(store, analysis, treatment)]
-        not_tested = untested(analysis, {sides[0].platform}, to.platform)
+        not_tested = untested(analysis, sides[0].platform, to.platform)
     else:
         sides = [side for side in _platform_sides(analysis) if side.platform != to.platform]
-        not_tested = untested(analysis, None, to.platform)
+        not_tested = untested(analysis, "", to.platform)
     pairs = list(_pairs(sides, to, metric, label))
     pairs = [pair for pair in pairs if pair.section.metric.role in limits]
     if not pairs:
@@ -369,10 +368,7 @@ def check(
     limits = of_pairs(limits, pairs)
     family = _family(analysis, to, pairs)
     comparisons, alpha = judged(
-        analysis.rule,
-        family,
-        margins,
-        lambda pair: finding(paired(pair, analysis), margin_of(pair, margins)),
+        analysis.rule, family, margins, lambda pair, margin: at_most(paired(pair, analysis), margin)
     )
     pair_keys = {_cells(pair) for pair in pairs}
     comparisons = [comparison for comparison in comparisons if _cells(comparison.pair) in pair_keys]
@@ -486,16 +482,16 @@ def require_block(analysis: Analysis) -> None:
         )
 
 
-def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> list[NotTested]:
-    """Return the platforms of a run that did not run, and points that they could not carry. platforms: None for
-    all."""
+def untested(analysis: Analysis, platform: str, baseline: str) -> list[NotTested]:
+    """Return the platforms of a run that did not run, and points that they could not carry. platform: of which alone;
+    empty for all."""
     not_tested = []
-    if platforms is None:
+    if not platform:
         for record in analysis.platforms:
             if record.name != baseline and not record.available:
                 not_tested.append(NotTested(record.name, record.reason, record.hint))
     for point in analysis.untested:
-        if point.platform != baseline and (not platforms or point.platform in platforms):
+        if point.platform != baseline and platform in ("", point.platform):
             not_tested.append(NotTested(point.platform, point.reason, point.hint, point.label))
     return not_tested
 
@@ -515,18 +511,20 @@ def judged(
     rule: Rule,
     pairs: Sequence[CellPair],
     margins: Margins,
-    finding_of: Callable[[CellPair], RangeTest],
+    claim_of: Callable[[CellPair, float], Claimed],
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
 
-    finding_of: what is claimed of a pair; raises StatsError for one without a result.
+    claim_of: what is claimed of a pair and its margin: `passed` confirms it, `slower` or `costs-more` does not; raises
+        StatsError for a pair without a result.
     """
     alpha, result = rule.alpha, dict[int, Checked]()
     for family in by_table(pairs):
         claims: dict[str, list[RangeTest]] = {}
         for number in family:
             try:
-                claims[str(number)] = [finding_of(pairs[number])]
+                claimed = claim_of(pairs[number], margin_of(pairs[number], margins))
+                claims[str(number)] = [RangeTest((claimed,))]
             except StatsError as error:
                 result[number] = Checked(pairs[number], "no-result", reasons=(error.note,))
         margin = margin_of(pairs[family[0]], margins)
@@ -535,16 +533,6 @@ def judged(
             result[int(key)] = replace(checked, family=judgement.family, margin=margin)
             alpha = min(alpha, judgement.alpha)
     return [result[number] for number in range(len(pairs))], alpha
-
-
-def finding(
-    contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None
-) -> RangeTest:
-    """Return the test that a ratio is better than a margin: `passed` confirms it, `slower` or `costs-more` does not.
-
-    apart: see Claimed.
-    """
-    return RangeTest((at_most(contrast, margin, apart),))
 
 
 def _checked(pair: CellPair, judgement: Judgement, margin: float) -> Checked:
