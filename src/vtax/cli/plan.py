@@ -156,7 +156,9 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {design.rule.planned(_sessions(plan))}, "
         f"{design.order} order, seed {plan.seed}"
     )
-    notify(f"about {format_duration(block_s)} per block{_total_duration(plan)}; {_source(plan)}")
+    notify(
+        f"about {format_duration(block_s)} per block{_total_duration(plan)}; {source_of_estimate(plan)}"
+    )
     for line in _factor_lines(plan):
         notify(line)
     for line in [*_guest_resources(plan), *_cache_lines(plan), *_cautions(plan)]:
@@ -186,11 +188,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         )
     for program in plan.programs:
         notify(f"this study runs as root of this host: {program}")
-    for planned_platform in plan.platforms:
-        if not planned_platform.probe.available:
-            reason = with_hint(planned_platform.probe.reason, planned_platform.probe.hint)
-            notify(f"not tested: {planned_platform.platform.name}: {reason}")
-    for line in _not_tested(plan):
+    for line in [*platforms_not_tested(plan), *_not_tested(plan)]:
         notify(line)
 
 
@@ -273,6 +271,14 @@ def _cache_lines(plan: Plan) -> list[str]:
 def _cautions(plan: Plan) -> list[str]:
     """Return what makes this host measure something else than a reader takes it for."""
     return [*memory_lines(plan.points), *core_lines(plan.resources.vcpus)]
+
+
+def platforms_not_tested(plan: Plan) -> Iterator[str]:
+    """Yield `not tested: xen-pv: REASON` for every platform that does not run here."""
+    for planned_platform in plan.platforms:
+        if not planned_platform.probe.available:
+            reason = with_hint(planned_platform.probe.reason, planned_platform.probe.hint)
+            yield f"not tested: {planned_platform.platform.name}: {reason}"
 
 
 def _not_tested(plan: Plan) -> list[str]:
@@ -424,7 +430,7 @@ def format_factors(table: BenchmarkTable) -> str:
     return "; ".join(factors)
 
 
-def _source(plan: Plan) -> str:
+def source_of_estimate(plan: Plan) -> str:
     """Return what the estimated time was made from."""
     if plan.stored_costs:
         return f"estimated from {plan.stored_costs.source}"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from vtax.cli.needed_image import recipe_for
 from vtax.cli.output import built_image, existing_store
+from vtax.cli.plan import platforms_not_tested, source_of_estimate
 from vtax.cli.probing import probing_lock
 from vtax.counters.host import machine_id
-from vtax.errors import BadInput, with_hint
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.build import checked
 from vtax.image.image import Image
@@ -108,13 +109,12 @@ def preview(draft: Draft, path: Path) -> Preview:
             blocks = min(blocks, draft.max_blocks)
             new.write_text(draft.text(), encoding="utf-8")
             load(str(new))
-    source = plan.stored_costs.source if plan.stored_costs else ""
     return Preview(
         draft.name,
         draft.platforms,
         len(plan.points),
         block_s,
-        f"estimated from {source}" if source else "a rough estimate",
+        source_of_estimate(plan),
         blocks,
         tuple(_sights(draft, plan, blocks)),
         tuple(_notes(plan, why_not)),
@@ -190,10 +190,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
 def _notes(plan: Plan, why_not: str) -> list[str]:
     notes = [f"the platforms were not probed: {why_not}"] if why_not else []
     notes += _lost_before(plan)
-    for planned_platform in plan.platforms:
-        if not planned_platform.probe.available:
-            reason = with_hint(planned_platform.probe.reason, planned_platform.probe.hint)
-            notes.append(f"not tested: {planned_platform.platform.name}: {reason}")
+    notes += platforms_not_tested(plan)
     points: dict[str, None] = {}
     for untested_point in plan.untested:
         place = f"{untested_point.platform.name} in {untested_point.point.label}"
