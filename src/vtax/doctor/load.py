@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.counters.host import HostSample, busy_cpu_s
+from vtax.host.process import cpu_s_of
 from vtax.units import format_percent
 
 _SHOWN = 3
@@ -55,12 +56,10 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
 
 def _programs() -> dict[int, tuple[str, float]]:
     """Return name and CPU seconds of every process by PID (proc(5), stat)."""
-    ticks = os.sysconf("SC_CLK_TCK")
     programs = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            start, _, rest = path.read_text().rpartition(")")
-            fields = rest.split()
-            pid, _, name = start.partition(" (")
-            programs[int(pid)] = (name, (int(fields[11]) + int(fields[12])) / ticks)
+            stat = path.read_text()
+            pid, _, name = stat.rpartition(")")[0].partition(" (")
+            programs[int(pid)] = (name, cpu_s_of(stat))
     return programs

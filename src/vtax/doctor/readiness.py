@@ -21,6 +21,7 @@ from vtax.errors import BadInput
 from vtax.host.consents import recorded_consents
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_process
+from vtax.host.process import cpu_s_of
 from vtax.image import contents
 from vtax.image.build import SPACE_NEEDED_BYTES, list_images
 from vtax.store.hosts import host_id
@@ -204,6 +205,5 @@ def _find_agent(directory: Path, agent_by_comm: Mapping[str, str]) -> str:
 
 def _cpu_s(directory: Path) -> float:
     with suppress(OSError, ValueError, IndexError):
-        fields = (directory / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+        return cpu_s_of((directory / "stat").read_text())
     return 0.0

@@ -43,6 +43,12 @@ def start_time_of(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
+def cpu_s_of(stat: str) -> float:
+    """Return the CPU seconds of a process from its stat (proc(5), fields 14 and 15). Raises ValueError or IndexError."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def tag_of_run(pid: int, start_time: int | None) -> str:
     """Return the default tag of programs run by the vtax process with this PID and start time."""
     return f"vtax-run-{pid}-{start_time}"

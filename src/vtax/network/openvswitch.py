@@ -7,7 +7,6 @@ compute theirs: topologies on it turn offloads off.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from vtax.errors import BadInput, NetworkError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.journal import Registration
 from vtax.host.packages import packages_hint
-from vtax.host.process import find_program, run, spawn
+from vtax.host.process import cpu_s_of, find_program, run, spawn
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.host.waiting import wait_until
 from vtax.network.hop import Hop
@@ -159,9 +158,8 @@ class Switch:
         ]
 
     def cpu_s(self) -> float:
-        """CPU time of the switch daemon in seconds (proc(5), stat fields 14 and 15)."""
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """CPU time of the switch daemon in seconds."""
+        return cpu_s_of(Path(f"/proc/{self._pid}/stat").read_text())
 
     def close(self) -> None:
         """End the daemons and remove their files. May be called twice."""

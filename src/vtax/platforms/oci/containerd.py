@@ -25,12 +25,10 @@ from vtax.counters.layer import Part
 from vtax.errors import PlatformError, VtaxError
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Cgroup
-from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import find_program, spawn
 from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pids
-from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, stdio
@@ -44,7 +42,6 @@ from vtax.platforms.stdio import Program, StdioGuest
 PARTS = (Part("daemon", "containerd.*"), Part("runtime", f"ctr|{oci_runtime.PROGRAMS}"))
 _SOCKET = "/run/vtax/containerd.sock"
 _NAMESPACE = "vtax"
-_UP_TIMEOUT_S = 20.0
 _KATA = "containerd-shim-kata-v2"
 _CTR = ("ctr", f"--address={_SOCKET}", f"--namespace={_NAMESPACE}")
 # Without images, Kubernetes and the directory that containerd would make in /opt
@@ -240,27 +237,15 @@ def _start_daemon(journal: Journal) -> ContainerdDaemon:
             raise PlatformError(
                 Note("containerd-not-started", error=error), where=log.read_text()
             ) from error
-    _wait_until_up(process, log)
-    return ContainerdDaemon(process, tag)
-
-
-def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
-    path = f"/proc/{process.pid}/root{_SOCKET}"
-
-    def failed() -> PlatformError:
-        state = stdio.describe(process, log)
-        process.terminate()
-        return PlatformError(Note("containerd-silent"), where=state)
 
     def answers() -> bool:
-        if process.poll() is not None:
-            raise failed()
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-            stream.connect(path)
+            stream.connect(f"/proc/{process.pid}/root{_SOCKET}")
             return True
         return False
 
-    wait_until(answers, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
+    oci_runtime.first_answer(process, log, answers, Note("containerd-silent"))
+    return ContainerdDaemon(process, tag)
 
 
 def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreCommand:

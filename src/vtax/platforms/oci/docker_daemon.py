@@ -26,6 +26,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,11 +40,9 @@ from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree
 from vtax.host.trust import private_directory
 from vtax.host.user_namespace import IdRange, unused_range
-from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.oci import runtime as oci_runtime
-from vtax.platforms.stdio import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"
@@ -53,7 +52,6 @@ REPOSITORY = "vtax-guest"
 _GONE = ("No such", "is already in progress")  # the second: the daemon removes it by itself
 _NO_DAEMON = "connect"
 _CREDENTIALS = struct.Struct("=iII")  # struct ucred, unix(7)
-_UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
 _REMAPPED_ROOT = re.compile(r"/(\d+)\.\d+$")
@@ -134,22 +132,22 @@ def host_daemon() -> Daemon | None:
     if address.startswith("unix://"):
         sockets = [Path(address.removeprefix("unix://"))]
     for path in sockets:
-        with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            return _ask(path, private=False)
+        if daemon := _ask(path, private=False):
+            return daemon
     return None
 
 
-def _ask(path: Path, *, private: bool) -> Daemon:
-    """Return the daemon at a socket.
-
-    Raises OSError, ValueError, KeyError or HTTPException when it does not answer.
-    """
-    info = _get(path, "/info")
-    userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
-    runtimes = {name: runtime.get("path", name) for name, runtime in info["Runtimes"].items()}
-    root = _REMAPPED_ROOT.search(info["DockerRootDir"]) if userns else None
-    ids = IdRange(int(root[1])) if root else None
-    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes, ids)
+def _ask(path: Path, *, private: bool) -> Daemon | None:
+    """Return the daemon that answers at a socket; None without one."""
+    with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
+        info = _get(path, "/info")
+        options = info.get("SecurityOptions") or ()
+        userns = any("name=userns" in option.split(",") for option in options)
+        runtimes = {name: runtime.get("path", name) for name, runtime in info["Runtimes"].items()}
+        root = _REMAPPED_ROOT.search(info["DockerRootDir"]) if userns else None
+        ids = IdRange(int(root[1])) if root else None
+        return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes, ids)
+    return None
 
 
 _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = (
@@ -223,7 +221,9 @@ def _start(
             raise PlatformError(
                 Note("private-docker-not-started", error=error), where=log.read_text()
             ) from error
-    return _wait_until_up(process, log), process
+    ask = partial(_ask, Path(f"/proc/{process.pid}/root{_PRIVATE_SOCKET}"), private=True)
+    silent = Note("private-docker-silent")
+    return oci_runtime.first_answer(process, log, ask, silent), process
 
 
 def daemon_argv(config: Path, pid_file: Path, storage: str, *, userns: bool = False) -> list[str]:
@@ -245,26 +245,6 @@ def daemon_argv(config: Path, pid_file: Path, storage: str, *, userns: bool = Fa
         "--log-level=warn",
         *([f"--userns-remap={_REMAPPED}:{_REMAPPED}"] if userns else []),
     ]
-
-
-def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
-    path = Path(f"/proc/{process.pid}/root{_PRIVATE_SOCKET}")
-
-    def failed() -> PlatformError:
-        state = describe(process, log)
-        process.terminate()
-        return PlatformError(Note("private-docker-silent"), where=state)
-
-    def daemon() -> Daemon | None:
-        if process.poll() is not None:
-            raise failed()
-        with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            return _ask(path, private=True)
-        return None
-
-    answering = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
-    assert answering is not None
-    return answering
 
 
 def _refuse_second_owner(pid_file: Path) -> None:

@@ -8,16 +8,17 @@ is made and joined to the topology before, and has a name.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from vtax.counters.layer import Part
-from vtax.errors import VtaxError
+from vtax.errors import PlatformError, VtaxError
 from vtax.guest.guest import ENVIRONMENT
 from vtax.host import namespaces
 from vtax.host.emulated_cpu import timeout_factor
@@ -25,12 +26,13 @@ from vtax.host.journal import Registration
 from vtax.host.namespaces import MountStep
 from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
+from vtax.host.waiting import wait_until
 from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms import confinement, scratch, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import ContainerOptions
-from vtax.platforms.stdio import StdioGuest
+from vtax.platforms.stdio import StdioGuest, describe
 from vtax.platforms.user_network import Network
 
 Runtime = Literal["runc", "crun", "youki", "runsc"]
@@ -43,7 +45,9 @@ PROGRAMS = "runc.*|crun|youki|runsc.*"
 """Runtimes as the kernel names their processes, for counters.layer.Part."""
 OWN_STACK = Note("gvisor-network")
 _VERSION_S = 15.0
+_UP_TIMEOUT_S = 20.0
 _HYBRID = Path("/sys/fs/cgroup/unified")
+_T = TypeVar("_T")
 
 
 class OciOptions(ContainerOptions):
@@ -62,6 +66,29 @@ class OciOptions(ContainerOptions):
                 f"network {self.network} needs a runtime of the host's kernel, not {self.runtime}"
             )
         return self
+
+
+def first_answer(
+    process: subprocess.Popen[bytes], log: Path, ask: Callable[[], _T | None], silent: Note
+) -> _T:
+    """Return the first true answer of a daemon. Raises PlatformError where it ends, or stays silent and is ended.
+
+    log: what it prints. ask: asks it. silent: says that it does not answer.
+    """
+
+    def failed() -> PlatformError:
+        state = describe(process, log)
+        process.terminate()
+        return PlatformError(silent, where=state)
+
+    def answer() -> _T | None:
+        if process.poll() is not None:
+            raise failed()
+        return ask()
+
+    answered = wait_until(answer, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
+    assert answered is not None
+    return answered
 
 
 def with_version(probe: Probe, program: str) -> Probe:

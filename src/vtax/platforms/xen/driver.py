@@ -11,7 +11,6 @@ the console's reader, and the kernel threads that carry its packets.
 from __future__ import annotations
 
 import gzip
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from vtax.errors import CommandFailed, PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups
 from vtax.host.emulated_cpu import is_emulated, timeout_factor
-from vtax.host.process import run
+from vtax.host.process import cpu_s_of, run
 from vtax.host.resources import RestoreCommand, Tree
 from vtax.messages import Note
 from vtax.platforms import stdio, virtual_machine
@@ -49,7 +48,6 @@ PARTS = (
     Part("console", "xenconsole|xl"),
 )
 """Processes of a domain in dom0: kernel threads that carry packets, the device model, the reader of the console."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 _SHOWN_NAME = 15  # bytes of a thread's name that the kernel shows, at least
 
 
@@ -105,12 +103,11 @@ def backend_pids(ports: tuple[str, ...], proc: Path = Path("/proc")) -> list[int
 
 
 def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
-    """Return the CPU seconds of processes that live (proc(5), stat fields 14 and 15)."""
+    """Return the CPU seconds of processes that live."""
     total = 0.0
     for pid in pids:
         with suppress(OSError):
-            fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / _TICKS
+            total += cpu_s_of((proc / str(pid) / "stat").read_text())
     return total
 
 
