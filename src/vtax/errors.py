@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from signal import SIGINT
 from typing import TypeVar
 
@@ -187,3 +188,14 @@ class RunInterrupted(BaseException):
 def with_hint(what: str, hint: str) -> str:
     """Return what happened and its hint (may be empty) as one text."""
     return f"{what.rstrip('. ')}; hint: {hint}" if what and hint else what or hint
+
+
+def did_you_mean(names: Iterable[str], separator: str = " or ") -> str:
+    """Return what an error about an unknown name goes on with: `; did you mean docker or podman?`, if anything."""
+    suggestions = separator.join(names)
+    return f"; did you mean {suggestions}?" if suggestions else ""
+
+
+def nearest_of(name: str, known_names: Iterable[str]) -> str:
+    """Return the same of the three names that come nearest to one: `; did you mean docker, podman?`."""
+    return did_you_mean(get_close_matches(name, known_names, 3), ", ")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import cast
 
 from vtax.benchmarks.base import Benchmark, Resource
-from vtax.errors import BadInput
+from vtax.errors import BadInput, nearest_of
 from vtax.host.plugins import Origin, discover, has_foreign_plugin, origins, shipped_plugin
 
 
@@ -68,6 +67,5 @@ def get(name: str, further: Iterable[str] = ()) -> Benchmark:
     benchmark = find_benchmark(name)
     if benchmark is not None:
         return benchmark
-    suggestions = get_close_matches(name, [*further, *benchmarks()], 3)
-    suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
+    suggestion = nearest_of(name, [*further, *benchmarks()])
     raise BadInput(f"there is no benchmark {name!r}{suggestion}", hint="vtax benchmarks lists them")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
 from vtax.cli.two_sides import OPTION, name_of, options_of
-from vtax.errors import BadInput, placed
+from vtax.errors import BadInput, nearest_of, placed
 from vtax.levels import Level
 from vtax.platforms import registry
 from vtax.platforms.base import Rung
@@ -57,10 +56,9 @@ def _rungs_of(text: str) -> list[Rung]:
     name, *assignments = OPTION.split(text)
     ladders = registry.ladders()
     if name not in ladders:
-        suggestions = get_close_matches(name, ladders, 3)
-        suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
+        what = f"there is no ladder of {name!r}{nearest_of(name, ladders)}"
         hint = f"{_HINT}: {', '.join(ladders)}"
-        raise BadInput(f"there is no ladder of {name!r}{suggestion}", where="--of", hint=hint)
+        raise BadInput(what, where="--of", hint=hint)
     return [*ladders[name], *_rungs_above(ladders[name][-1], options_of(assignments, text), text)]
 
 

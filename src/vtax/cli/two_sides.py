@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
-from vtax.errors import BadInput, placed
+from vtax.errors import BadInput, nearest_of, placed
 from vtax.levels import Level
 from vtax.platforms import registry
 from vtax.platforms.base import Platform
@@ -104,10 +103,7 @@ def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
         *registry.names(),
         *registry.drivers(),
     }
-    what = f"there is no platform and no driver {name!r}"
-    suggestions = get_close_matches(name, known_names, 3)
-    if suggestions:
-        what += f"; did you mean {', '.join(suggestions)}?"
+    what = f"there is no platform and no driver {name!r}{nearest_of(name, known_names)}"
     raise BadInput(what, where="--ab", hint=_FORM)
 
 

@@ -8,11 +8,10 @@ when they come from `settings`, and `Topology.own` refuses any other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, nearest_of
 from vtax.host.plugins import Origin, discover, origins
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -40,10 +39,8 @@ def get(name: str) -> Topology[LinkSettings]:
     """Return the topology of a name. Raises BadInput with the nearest names."""
     if name in topologies():
         return topologies()[name]
-    suggestions = get_close_matches(name, topologies(), 3)
     raise BadInput(
-        f"there is no topology {name!r}"
-        + (f"; did you mean {', '.join(suggestions)}?" if suggestions else ""),
+        f"there is no topology {name!r}{nearest_of(name, topologies())}",
         hint=f"known: {', '.join(sorted(topologies()))}",
     )
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, cast
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, did_you_mean, nearest_of
 from vtax.host.plugins import Origin, discover, origins, shipped_plugin
 from vtax.platforms.base import Driver, Platform, Rung
 from vtax.study.refusals import RefusedStudy, validated
@@ -73,10 +73,8 @@ def get(name: str, further_names: Iterable[str] = ()) -> Platform:
     key = drivers()[driver_name].argument if driver_name in drivers() else ""
     if value and key:
         return make(name, driver_name, {key: value})
-    suggestions = _nearest_names(name, [*further_names, *names(), *forms()])
-    raise BadInput(
-        f"there is no platform {name!r}{_suggestion(suggestions)}", hint="vtax platforms lists them"
-    )
+    suggestion = did_you_mean(_nearest_names(name, [*further_names, *names(), *forms()]), ", ")
+    raise BadInput(f"there is no platform {name!r}{suggestion}", hint="vtax platforms lists them")
 
 
 def _nearest_names(name: str, all_names: Sequence[str]) -> list[str]:
@@ -88,17 +86,12 @@ def _nearest_names(name: str, all_names: Sequence[str]) -> list[str]:
     return family[:_MOST_OF_A_FAMILY] or get_close_matches(lower_name, all_names, 3)
 
 
-def _suggestion(names: Sequence[str]) -> str:
-    return f"; did you mean {', '.join(names)}?" if names else ""
-
-
 def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     """Return a platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
     driver = drivers().get(driver_name)
     if driver is None:
-        suggestions = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
-            f"there is no driver {driver_name!r}{_suggestion(suggestions)}",
+            f"there is no driver {driver_name!r}{nearest_of(driver_name, drivers())}",
             hint=f"known: {', '.join(sorted(drivers()))}",
         )
     try:

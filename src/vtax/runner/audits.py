@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, did_you_mean
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.guest.facts import nearest_names
 from vtax.runner.plan import GuestLife
@@ -100,4 +100,4 @@ def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]
     near: dict[str, None] = {}
     for field in unknown:
         near.update(dict.fromkeys(nearest_names(field, names)))
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(near)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Context, Timed
 from vtax.benchmarks.program import ProgramBenchmark
-from vtax.errors import BadInput, Problems, all_of, placed
+from vtax.errors import BadInput, Problems, all_of, did_you_mean, placed
 from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
 from vtax.levels import METRIC
@@ -135,14 +135,10 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
     """Yield a problem for each field of must_match that no guest's audit can have."""
     for field in unknown_names(loaded.study.must_match):
         yield BadInput(
-            f"no guest's audit has {field}{_did_you_mean(nearest_names(field))}",
+            f"no guest's audit has {field}{did_you_mean(nearest_names(field))}",
             where=f"{loaded.source}: key must_match",
             hint="vtax show RUN --audit --all lists the fields of an earlier run",
         )
-
-
-def _did_you_mean(names: Sequence[str]) -> str:
-    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
@@ -159,7 +155,7 @@ def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[B
             if known and metric not in known:
                 near = get_close_matches(metric, sorted(known), 2)
                 yield BadInput(
-                    f"no benchmark of it has a metric {metric!r}{_did_you_mean(near)}",
+                    f"no benchmark of it has a metric {metric!r}{did_you_mean(near)}",
                     where=f"{loaded.source}: {place}, key metric",
                     hint=f"metrics: {', '.join(sorted(known))}",
                 )

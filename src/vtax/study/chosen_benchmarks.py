@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, nearest_of
 from vtax.study.changes import ChangedPart, changed_by
 
 _OF_ALL_BENCHMARKS = ("claim", "published", "figure", "scale", "protocol")
@@ -21,10 +20,8 @@ def with_benchmarks(data: Mapping[str, Any], labels: Sequence[str]) -> dict[str,
     tables = {str(table.get("label") or table["name"]): table for table in data["benchmark"]}
     for label in labels:
         if label not in tables:
-            suggestions = get_close_matches(label, tables, 3)
-            suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
             raise BadInput(
-                f"{data['name']} has no benchmark {label!r}{suggestion}",
+                f"{data['name']} has no benchmark {label!r}{nearest_of(label, tables)}",
                 where="BENCHMARK",
                 hint=f"known: {', '.join(tables)}",
             )

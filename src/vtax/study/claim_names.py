@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, did_you_mean
 from vtax.levels import BENCHMARK, HOST, METRIC, KnownLevels, Level, number_of
 from vtax.study.claims import CheckTable, ClaimSide, PublishedTable
 from vtax.study.model import BenchmarkTable, Study
@@ -71,7 +71,7 @@ def unknown_name(kind: str, name: str, known_names: Sequence[str]) -> str:
     suggestions = suggestions or get_close_matches(name, known_names, 2)
     what = f"the study has no {kind} {name!r}"
     if suggestions:
-        return f"{what}; did you mean {' or '.join(suggestions)}?"
+        return what + did_you_mean(suggestions)
     if not known_names:
         return what
     rest = f" and {len(known_names) - MOST_NAMED} more" if len(known_names) > MOST_NAMED else ""

@@ -6,11 +6,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import BadInput, all_of
+from vtax.errors import BadInput, all_of, nearest_of
 from vtax.foreign_text import one_line
 from vtax.levels import Level
 from vtax.stats.rules import RULES, readers_of
@@ -59,10 +58,8 @@ def find(reference: str) -> Path:
         return path
     if path.suffix == ".toml" or os.sep in reference:
         raise BadInput("there is no such file", where=shorten(reference), hint=_FILE_HINT)
-    suggestions = get_close_matches(reference, shipped(), 3)
-    suggestion = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
     raise BadInput(
-        f"there is no study {shorten(reference)!r}{suggestion}",
+        f"there is no study {shorten(reference)!r}{nearest_of(reference, shipped())}",
         hint="vtax studies lists the shipped ones; or give the path of a TOML file",
     )
 
