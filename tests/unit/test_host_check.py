@@ -87,7 +87,7 @@ def test_a_full_disk_is_in_the_way_where_the_image_is_too(free, has_image, codes
 def test_a_held_lock_missing_root_and_a_full_disk_are_named(
     unmade_home, monkeypatch, measuring, ordinary_user
 ):
-    monkeypatch.setattr(looked, "_free_bytes", lambda directory: 5)
+    monkeypatch.setattr(looked, "free_bytes_below", lambda directory: 5)
     monkeypatch.setattr(looked, "host_facts", lambda: {"cpus": 2})
     result = CliRunner().invoke(group, ["host", "check", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)

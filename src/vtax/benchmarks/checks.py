@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from vtax.benchmarks.printed import printed
 from vtax.benchmarks.words import own_message
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.host.file_systems import free_bytes_below
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.units import about_size
@@ -124,14 +124,6 @@ def _free_inodes(path: Path) -> int | None:
         with suppress(OSError):
             file_system = os.statvfs(candidate)
             return file_system.f_favail if file_system.f_files else None
-    return None
-
-
-def free_bytes_below(path: Path) -> int | None:
-    """Return the free bytes where a directory is or will be; None when they cannot be seen."""
-    for candidate in (path, *path.parents):
-        with suppress(OSError):
-            return shutil.disk_usage(candidate).free
     return None
 
 

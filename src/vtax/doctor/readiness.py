@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
 from vtax.errors import BadInput
 from vtax.host.consents import recorded_consents
+from vtax.host.file_systems import free_bytes_below
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_process
 from vtax.host.process import cpu_s_of
@@ -114,7 +114,7 @@ class Readiness:
 
 def readiness(home: Home) -> Readiness:
     """Look at this host; changes nothing, starts no guest, lasts about a second."""
-    facts, free = host_facts(), _free_bytes(home.root)
+    facts, free = host_facts(), free_bytes_below(home.root) or 0
     measures = ""
     if is_measuring():
         name, _ = measuring_process()
@@ -167,14 +167,6 @@ def _obstacles(
         yield Obstacle("space", about_size(free))
     if not facts.get("machine_id"):
         yield Obstacle("no-machine-id", "")
-
-
-def _free_bytes(directory: Path) -> int:
-    """Return what is free for a directory that may not exist yet."""
-    for candidate in (directory, *directory.parents):
-        with suppress(OSError):
-            return shutil.disk_usage(candidate).free
-    return 0
 
 
 def agents(proc: Path = Path("/proc")) -> tuple[Agent, ...]:

@@ -1,8 +1,9 @@
-"""Whether what a directory holds is on a disk or in memory, by the mounts of this process (proc_pid_mountinfo(5))."""
+"""What is below a directory: its free room, and a disk or memory, by the mounts of this process (proc_pid_mountinfo(5))."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,14 @@ class _Mount:
     kind: str
     source: str
     options: str
+
+
+def free_bytes_below(directory: Path) -> int | None:
+    """Return the free bytes where a directory is or will be; None when they cannot be seen."""
+    for candidate in (directory, *directory.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(candidate).free
+    return None
 
 
 def memory_below(directory: Path, root: Path = Path("/")) -> str:

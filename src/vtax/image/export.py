@@ -8,12 +8,11 @@ own, not the host's /etc/mke2fs.conf.
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.host.file_systems import free_bytes_below
 from vtax.host.process import run
 from vtax.units import about_size
 
@@ -117,11 +116,8 @@ def check_host_has(size_bytes: int, directory: Path) -> None:
 
     It is sparse, and a guest may fill it. directory: where disks are or will be.
     """
-    for candidate in (directory, *directory.parents):
-        with suppress(FileNotFoundError, PermissionError):
-            free = shutil.disk_usage(candidate).free
-            break
-    if size_bytes > free:
+    free = free_bytes_below(directory)
+    if free is not None and size_bytes > free:
         raise BadInput(
             f"a disk of {about_size(size_bytes)} is requested for virtual machines, and this host has "
             f"{about_size(free)} free",

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.checks import free_bytes_below
 from vtax.errors import BadInput
-from vtax.host.file_systems import memory_below
+from vtax.host.file_systems import free_bytes_below, memory_below
 from vtax.host.home import Home
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes
 from vtax.image.image import Image
