@@ -15,6 +15,7 @@ from typing import Annotated, Protocol, TypeVar
 
 from vtax.described import Means
 from vtax.errors import BadInput
+from vtax.grouping import by_key
 from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, Level, Levels, canonical, list_levels
 
 _CONDITION = re.compile(r"[\s,]+(?=[^\s=|,]+=)")
@@ -183,10 +184,7 @@ Cell = TypeVar("Cell", bound=HasLevels)
 
 def group(cells: Iterable[Cell], projection: Projection) -> dict[Levels, list[Cell]]:
     """Return the cells of every place, in their order."""
-    found: dict[Levels, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(projection.of(cell.levels), []).append(cell)
-    return found
+    return by_key((projection.of(cell.levels), cell) for cell in cells)
 
 
 def residue(levels: Iterable[Mapping[str, Level]], asked: Collection[str]) -> dict[str, list[str]]:

@@ -43,6 +43,7 @@ from vtax.benchmarks.histograms import count_requests, from_cumulated, merge_his
 from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
+from vtax.grouping import by_key
 from vtax.guest.results import CommandResult
 from vtax.study.fields import Size
 
@@ -204,9 +205,7 @@ class Redis(Service):
         """Read the tests; the first line of progress of each is of no whole interval."""
         p, result = parameters, successful_result("redis-benchmark", results, "client")
         shares = _shares(p)
-        reports: dict[str, list[str]] = {}
-        for name, text in _REPORT.findall(result.stdout):
-            reports.setdefault(name.lower(), []).append(text)
+        reports = by_key((name.lower(), text) for name, text in _REPORT.findall(result.stdout))
         counts = {test: len(texts) for test, texts in reports.items()}
         if list(counts.items()) != [(test, len(shares)) for test in _TESTS]:
             raise BenchmarkError(

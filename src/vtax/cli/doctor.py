@@ -10,6 +10,7 @@ from vtax.cli.language import translate
 from vtax.cli.output import json_option, missing_image, print_json, print_table, say
 from vtax.cli.probing import probing_lock
 from vtax.doctor.examine import Examination, examine
+from vtax.grouping import by_key
 from vtax.host.home import Home
 from vtax.image.build import checked
 from vtax.platforms.base import Probe
@@ -62,10 +63,9 @@ def _print_ladders(examination: Examination) -> None:
     """Print how many rungs of each ladder run here, and why the others do not."""
     rows = []
     for name, rungs in examination.ladders.items():
-        reasons: dict[str, list[str]] = {}
-        for rung, probe in rungs.items():
-            if not probe.available:
-                reasons.setdefault(translate(probe.reason), []).append(rung)
+        reasons = by_key(
+            (translate(probe.reason), rung) for rung, probe in rungs.items() if not probe.available
+        )
         missing = sum(map(len, reasons.values()))
         notes = [f"{', '.join(others)}: {reason}" for reason, others in reasons.items()]
         if not notes:

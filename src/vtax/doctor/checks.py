@@ -16,6 +16,7 @@ from vtax.counters.whole_host import EXPLAINING, not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import HostLoad
+from vtax.grouping import by_key
 from vtax.host.core_kinds import core_kinds, kinds_of
 from vtax.host.file_systems import memory_below
 from vtax.host.home import Home
@@ -214,9 +215,7 @@ def _throttling(root: Path) -> Observation | None:
 def _counters(root: Path) -> Observation | None:
     """Name every kind of counter that is missing, those of one reason together. It disturbs nothing."""
     missing = not_counted(root)
-    names_by_reason: dict[str, list[str]] = {}
-    for name, reason in missing.items():
-        names_by_reason.setdefault(reason, []).append(name)
+    names_by_reason = by_key((reason, name) for name, reason in missing.items())
     texts = []
     for reason, names in names_by_reason.items():
         texts.append(Note("doctor-named", names=names, what=reason))

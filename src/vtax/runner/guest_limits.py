@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from vtax.grouping import by_key
 from vtax.levels import BENCHMARK, PLATFORM, Levels
 from vtax.question import rest
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
@@ -51,10 +52,7 @@ class GuestLimits:
 
     def rising(self, lives: Sequence[GuestLife]) -> list[GuestLife]:
         """Return lives in their order, but those of a platform with bounded numbers of guests by rising number."""
-        waiting: dict[str, list[GuestLife]] = defaultdict(list)
-        for life in lives:
-            if self._is_bounded(life):
-                waiting[life.platform.name].append(life)
+        waiting = by_key((life.platform.name, life) for life in lives if self._is_bounded(life))
         for of_platform in waiting.values():
             of_platform.sort(key=lambda life: life.colocation.guests, reverse=True)
         return [

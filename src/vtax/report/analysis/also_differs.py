@@ -26,6 +26,7 @@ from typing import Annotated
 from vtax.benchmarks.base import Resource
 from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
+from vtax.grouping import by_key
 from vtax.guest.audit import Fact, started_alike, text_of
 from vtax.messages import Note
 from vtax.report import document as doc
@@ -184,10 +185,9 @@ def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fa
 
     Of each platform the first such guest is taken, for each way in which guests were started.
     """
-    blocks: dict[int, list[tuple[str, Mapping[str, Fact]]]] = {}
-    for guest in analysis.guests:
-        if guest.facts:
-            blocks.setdefault(guest.block, []).append((guest.platform, guest.facts))
+    blocks = by_key(
+        (guest.block, (guest.platform, guest.facts)) for guest in analysis.guests if guest.facts
+    )
     pairs: set[tuple[str, str]] = set()
     for guests in blocks.values():
         for start, platforms in started_alike(guests).items():

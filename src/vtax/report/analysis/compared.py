@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated
 
 from vtax.described import Means, Warnings
+from vtax.grouping import by_key
 from vtax.levels import METRIC, PLATFORM, Levels
 from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
@@ -165,10 +166,7 @@ class CellPair(OfSection):
 def by_table(pairs: Sequence[CellPair]) -> list[list[int]]:
     """Return the families of pairs, as places in their order: those of one metric of one benchmark, as a table shows
     it."""
-    families: dict[str, list[int]] = {}
-    for number, pair in enumerate(pairs):
-        families.setdefault(pair.section.name, []).append(number)
-    return list(families.values())
+    return list(by_key((pair.section.name, number) for number, pair in enumerate(pairs)).values())
 
 
 @dataclass(frozen=True)

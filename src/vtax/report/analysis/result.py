@@ -13,6 +13,7 @@ from typing import get_args
 import numpy as np
 
 from vtax.benchmarks.base import is_timed
+from vtax.grouping import by_key
 from vtax.levels import Levels
 from vtax.messages import Note
 from vtax.observations import Observations
@@ -222,9 +223,7 @@ def _measured(
     margins: label of a benchmark -> its own.
     """
     run, trials, observations = data.run, data.trials, Observations.of_run(data)
-    metrics_of: dict[str, list[int]] = {}
-    for number, record in enumerate(run.metrics):
-        metrics_of.setdefault(record.benchmark, []).append(number)
+    metrics_of = by_key((record.benchmark, number) for number, record in enumerate(run.metrics))
     descriptions = {
         (cell, metric): _described(data, observations.of(cell, metric), cell, metric, rule)
         for cell, record in enumerate(run.cells)
@@ -324,9 +323,7 @@ def _resolutions(
     margins: Mapping[str, float],
 ) -> dict[tuple[int, int], Resolution]:
     """Return how finely the figures of every row are known, by those of all cells of its point."""
-    points: dict[tuple[str, int], list[int]] = {}
-    for cell, metric in descriptions:
-        points.setdefault((data.run.cells[cell].point, metric), []).append(cell)
+    points = by_key(((data.run.cells[cell].point, metric), cell) for cell, metric in descriptions)
     resolutions_by_cell: dict[tuple[int, int], Resolution] = {}
     for (_, metric), cells in points.items():
         record = data.run.metrics[metric]

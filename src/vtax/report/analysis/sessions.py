@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from vtax.described import Means
+from vtax.grouping import by_key
 from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis.campaign import campaign_of
@@ -182,10 +183,7 @@ def blocks_of(sessions: Iterable[MeasuredSession]) -> list[int]:
 
 def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSession]]:
     """Identity of a host -> its sessions, in order; those of hosts that are not known together."""
-    sessions_by_host: dict[str, list[MeasuredSession]] = {}
-    for session in sessions:
-        sessions_by_host.setdefault(session.machine, []).append(session)
-    return sessions_by_host
+    return by_key((session.machine, session) for session in sessions)
 
 
 def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from vtax.errors import BadInput
+from vtax.grouping import by_key
 from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, unknown
 from vtax.question import EVERYTHING, Selection
 from vtax.report.analysis.result import judged_run, shown
@@ -125,10 +126,9 @@ def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
     for name in wanted.platforms:
         if name not in names:
             raise unknown("platform", name, names, "--platform", run.name)
-    labels: dict[str, list[str]] = {}
-    for cell in run.cells:
-        for name in (cell.label, cell.benchmark):
-            labels.setdefault(name, []).append(cell.label)
+    labels = by_key(
+        (name, cell.label) for cell in run.cells for name in (cell.label, cell.benchmark)
+    )
     benchmarks = _whole_names(wanted.benchmarks, labels)
     for name in benchmarks:
         if name not in labels:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vtax.grouping import by_key
 from vtax.messages import part_of
 from vtax.stats.censoring import Timeouts, slower_at_least
 from vtax.stats.ratio import BlockMeans
@@ -69,9 +70,7 @@ def _baseline_of(data: RunData, cell: int) -> int | None:
 
 def _durations(data: RunData, cell: int, ended: dict[tuple[int, int], float]) -> BlockMeans:
     """Mean duration of a cell's trials by block: as measured, or as long as one that timed out was given."""
-    blocks: dict[int, list[float]] = {}
-    for block, seconds in _trials_of(data, cell, ended):
-        blocks.setdefault(block, []).append(seconds)
+    blocks = by_key(_trials_of(data, cell, ended))
     blocks_known = sorted(blocks)
     return BlockMeans(
         np.array(blocks_known, dtype=np.int64),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
@@ -51,9 +52,7 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
             yield name, fact_value(key, value)
             continue
         is_note = key == "not_counted"
-        names_by_text: dict[str, list[str]] = {}
-        for inner, field_value in value.items():
-            names_by_text.setdefault(str(field_value), []).append(inner)
+        names_by_text = by_key((str(field_value), inner) for inner, field_value in value.items())
         for names in names_by_text.values():
             first = value[names[0]]
             text: doc.Inline = first if is_note else fact_value(names[0], first)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vtax.grouping import by_key
 from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
@@ -175,9 +176,7 @@ def order(source: Source) -> Iterator[doc.RowFigure]:
 
 def _lane(section: Section, minutes: Mapping[int, float], analysis: Analysis) -> doc.FigureGroup:
     """Return the trials of a metric, a row for each platform."""
-    of_platform: dict[str, list[Row]] = {}
-    for row in filter(_has_trials, section.rows):
-        of_platform.setdefault(row.platform.name, []).append(row)
+    of_platform = by_key((row.platform.name, row) for row in filter(_has_trials, section.rows))
     rows = tuple(_deviations(rows, minutes, analysis) for rows in of_platform.values())
     return doc.FigureGroup(shared.title_of(section), rows)
 

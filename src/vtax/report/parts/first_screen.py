@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, every_row
 from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
@@ -64,10 +65,11 @@ def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
     not_whole = set()  # what it lacks was not measured yet
     if analysis.status != "finished":
         not_whole = {max((int(row.blocks[-1]) for row in rows if row.blocks.size), default=-1)}
-    platforms_by_blocks: dict[str, list[int]] = {}
-    for row in rows:
-        if row.ratio is not None and row.settled - not_whole:
-            platforms_by_blocks.setdefault(row.platform.name, []).append(row.ratio.n_blocks)
+    platforms_by_blocks = by_key(
+        (row.platform.name, row.ratio.n_blocks)
+        for row in rows
+        if row.ratio is not None and row.settled - not_whole
+    )
     platforms = []
     for name, blocks in platforms_by_blocks.items():
         fewest, most_blocks = doc.Count(min(blocks)), doc.Count(max(blocks))
@@ -257,11 +259,10 @@ def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
 
 def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
-    of: dict[str, list[doc.PlatformCell]] = {}
-    for comparison in comparisons:
-        of.setdefault(comparison.section.label, []).append(
-            shared.platform_of(comparison.row.platform)
-        )
+    of = by_key(
+        (comparison.section.label, shared.platform_of(comparison.row.platform))
+        for comparison in comparisons
+    )
     if _are_counted(comparisons):
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from vtax.described import Means
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis.host_cpu import unit_of_work
 from vtax.report.analysis.next_step import reasons_of, withheld
@@ -284,10 +285,7 @@ def _words_of_speeds(
 
 
 def _by_kind(comparisons: Sequence[SpokenComparison]) -> dict[str, list[SpokenComparison]]:
-    of: dict[str, list[SpokenComparison]] = {}
-    for comparison in comparisons:
-        of.setdefault(comparison.kind, []).append(comparison)
-    return of
+    return by_key((comparison.kind, comparison) for comparison in comparisons)
 
 
 def _of_kind(

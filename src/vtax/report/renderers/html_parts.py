@@ -9,6 +9,7 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.document import msg, plural
 from vtax.report.document.text import Role
@@ -219,9 +220,7 @@ class HtmlParts:
 
     def _warnings(self, warnings: Iterable[doc.Warning]) -> Markup:
         """Return a line for every code, with what it says of other metrics on demand."""
-        by_code: dict[str, list[doc.Warning]] = {}
-        for warning in warnings:
-            by_code.setdefault(warning.code, []).append(warning)
+        by_code = by_key((warning.code, warning) for warning in warnings)
         return joined(self._warning(*group) for group in by_code.values())
 
     def _warning(self, first: doc.Warning, *further: doc.Warning) -> Markup:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vtax.grouping import by_key
 from vtax.guest.audit import Fact, changes, differences, started_alike
 from vtax.report.analysis.sessions import HostChange, host_changes
 from vtax.report.analysis.values import Analysis
@@ -102,7 +103,5 @@ def _clocks(analysis: Analysis) -> dict[str, float]:
 
 
 def _by_text(values: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
-    groups: dict[str, list[str]] = {}
-    for platform, text in values.items():
-        groups.setdefault(text, []).append(platform)
-    return tuple((tuple(names), text) for text, names in groups.items())
+    names_by_text = by_key((text, platform) for platform, text in values.items())
+    return tuple((tuple(names), text) for text, names in names_by_text.items())

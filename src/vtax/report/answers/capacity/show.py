@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Section
 from vtax.report.answers.capacity.compute import Capacity, capacities
@@ -13,9 +14,10 @@ from vtax.report.parts import shared
 
 def capacity_lines(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield a line for every search of a study, with the number of each platform."""
-    by_search: dict[str, list[Capacity]] = {}
-    for capacity in capacities(analysis):
-        by_search.setdefault(f"{capacity.section.name} {capacity.levels}", []).append(capacity)
+    by_search = by_key(
+        (f"{capacity.section.name} {capacity.levels}", capacity)
+        for capacity in capacities(analysis)
+    )
     lines = []
     for of_search in by_search.values():
         first = of_search[0]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from vtax.counters.host import XEN_BELOW
+from vtax.grouping import by_key
 from vtax.levels import HOST, canonical, list_levels
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
@@ -169,9 +169,10 @@ def _without_value(
     check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
-    points: dict[str, list[bool]] = defaultdict(list)
-    for entry in selected(entries, check, side):
-        points[entry.section.metric.name].append(entry.row.summary is not None)
+    points = by_key(
+        (entry.section.metric.name, entry.row.summary is not None)
+        for entry in selected(entries, check, side)
+    )
     for metric, has_value in points.items():
         lacking = has_value.count(False)
         if not lacking:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from vtax.described import values_of
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import CellPair, Contrasts
@@ -216,10 +217,9 @@ def _summary(contrasts: Contrasts) -> doc.Titled:
 
 def _left_out(contrasts: Contrasts) -> Iterator[doc.Part]:
     """Yield how many cells of whole runs are not compared, and why."""
-    reasons: dict[str, list[doc.Inline]] = {}
-    for mismatch in contrasts.mismatched:
-        for reason in mismatch.reasons:
-            reasons.setdefault(repr(reason), []).append(reason)
+    reasons: dict[str, list[doc.Inline]] = by_key(
+        (repr(reason), reason) for mismatch in contrasts.mismatched for reason in mismatch.reasons
+    )
     items: list[doc.Inline] = []
     if count := len(contrasts.mismatched):
         named_reasons = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)

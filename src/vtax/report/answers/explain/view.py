@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vtax.counters.table import Counter
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
@@ -463,9 +464,7 @@ def _missing(analysis: Analysis) -> Mapping[str, str]:
 def _not_counted(missing_counters: Mapping[str, str]) -> list[doc.Part]:
     if not missing_counters:
         return []
-    reasons: dict[str, list[str]] = {}
-    for counter, reason in missing_counters.items():
-        reasons.setdefault(reason, []).append(counter)
+    reasons = by_key((reason, counter) for counter, reason in missing_counters.items())
     items = [
         msg("{what}: {reason}", what=joined(map(term, counters), ", "), reason=reason)
         for reason, counters in reasons.items()

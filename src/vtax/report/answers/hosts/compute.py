@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from vtax.described import Means
+from vtax.grouping import by_key
 from vtax.pairing import Logs, Units, pair_rows
 from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.sessions import (
@@ -190,11 +191,9 @@ def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:
     """
     if len(of_hosts(sessions)) < 2:
         return ()
-    sessions_by_group: dict[tuple[str, str], list[MeasuredSession]] = {}
-    for session in sessions:
-        sessions_by_group.setdefault(
-            (str(session.host.get("cpu_model", "")), session.kernel), []
-        ).append(session)
+    sessions_by_group = by_key(
+        ((str(session.host.get("cpu_model", "")), session.kernel), session) for session in sessions
+    )
     if len(sessions_by_group) < 2 or sum(
         len(of_hosts(of)) for of in sessions_by_group.values()
     ) > len(of_hosts(sessions)):

@@ -9,13 +9,13 @@ of half of the error rate where there are both.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
@@ -173,9 +173,7 @@ def differing_facts(hosts: Sequence[MeasuredHost]) -> tuple[DifferingFact, ...]:
     facts = {host.name: flat_facts(host.facts, host.agents) for host in hosts}
     differences = []
     for key in sorted({key for of in facts.values() for key in of}):
-        values: dict[str, list[str]] = defaultdict(list)
-        for name, of in facts.items():
-            values[of.get(key, "")].append(name)
+        values = by_key((of.get(key, ""), name) for name, of in facts.items())
         if 1 < len(values) <= max(2, len(hosts) // 2):
             values_in_order = sorted(
                 values.items(),
@@ -189,14 +187,10 @@ def differing_facts(hosts: Sequence[MeasuredHost]) -> tuple[DifferingFact, ...]:
 
 def peers_of(hosts: Sequence[MeasuredHost]) -> tuple[tuple[MeasuredHost, ...], ...]:
     """Return the hosts that are compared with one another: those of a CPU model, or its groups of the inventory."""
-    models: dict[str, list[MeasuredHost]] = {}
-    for host in hosts:
-        models.setdefault(str(host.facts.get("cpu_model", "")), []).append(host)
+    models = by_key((str(host.facts.get("cpu_model", "")), host) for host in hosts)
     peers: list[tuple[MeasuredHost, ...]] = []
     for of_model in models.values():
-        groups: dict[str, list[MeasuredHost]] = {}
-        for host in of_model:
-            groups.setdefault(host.group, []).append(host)
+        groups = by_key((host.group, host) for host in of_model)
         if min(map(len, groups.values())) < FEWEST_HOSTS:
             groups = {"": of_model}
         peers += map(tuple, groups.values())
@@ -245,10 +239,7 @@ def odd_sets(odd: Sequence[OddHosts], hosts: Sequence[MeasuredHost]) -> tuple[Od
     of the set.
     """
     facts = facts_alone(hosts)
-    of_hosts: dict[tuple[str, ...], list[OddHosts]] = {}
-    for finding in odd:
-        if len(finding.hosts) > 1:
-            of_hosts.setdefault(finding.hosts, []).append(finding)
+    of_hosts = by_key((finding.hosts, finding) for finding in odd if len(finding.hosts) > 1)
     told = {
         (host, *_direction(finding))
         for findings in of_hosts.values()

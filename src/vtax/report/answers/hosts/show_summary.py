@@ -8,6 +8,7 @@ from itertools import groupby
 from statistics import stdev
 from typing import Any
 
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import HostRecord
@@ -136,9 +137,7 @@ def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
 
 def odd_line(odd_set: OddSet, fleet: Fleet) -> doc.Inline:
     """`rack2-node03: 70 % of the other hosts in native; alone with governor powersave`."""
-    of_platforms: dict[str, list[OddHosts]] = {}
-    for finding in odd_set.findings:
-        of_platforms.setdefault(finding.platform, []).append(finding)
+    of_platforms = by_key((finding.platform, finding) for finding in odd_set.findings)
     first, *other_findings = of_platforms.values()
     sentences = [msg("{share} of the other hosts in {platform}", **_apart(first, fleet))]
     sentences += [

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from vtax.described import Means
+from vtax.grouping import by_key
 from vtax.pairing import align
 from vtax.report.analysis.result import row_contrast
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section
@@ -104,10 +105,8 @@ def largest(ladders_of_run: Iterable[Ladder]) -> dict[str, list[str]]:
         for step in ladder.decided:
             if len(step.adds) == 1:
                 decided_steps.append((step.size, step.row.platform.name, ladder.label))
-    labels: dict[str, list[str]] = {}
-    for _, name, label in sorted(decided_steps, key=lambda step: -step[0]):
-        labels.setdefault(name, []).append(label)
-    return labels
+    largest_first = sorted(decided_steps, key=lambda step: -step[0])
+    return by_key((name, label) for _, name, label in largest_first)
 
 
 def judged_steps(

@@ -18,6 +18,7 @@ from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
+from vtax.grouping import by_key
 from vtax.levels import (
     BENCHMARK,
     HOST,
@@ -267,9 +268,7 @@ class _PivotBuilder:
         spellings = {}
         for name in self.axes.names:
             spellings[name] = first_spellings(name, (cell.levels[name] for cell in pivot_cells))
-        at_place: dict[TablePlace, list[PivotCell]] = {}
-        for cell in pivot_cells:
-            at_place.setdefault(self._place(cell.levels, spellings), []).append(cell)
+        at_place = by_key((self._place(cell.levels, spellings), cell) for cell in pivot_cells)
         for rivals in at_place.values():
             if len(rivals) > 1:
                 raise several_figures(self.axes, rivals)

@@ -12,6 +12,7 @@ from vtax.benchmarks.base import CPU_PER_GIGABYTE, ENERGY_PER, HOST_CPU_PER, Res
 from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
 from vtax.errors import BadInput
+from vtax.grouping import by_key
 from vtax.levels import NO_LEVELS, Levels
 from vtax.pairing import mean_logs
 from vtax.report import document as doc
@@ -111,9 +112,9 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     Raises BadInput for a resource that does not exist, for weights that are no weights, and without a weight of a
     measured resource.
     """
-    labels: dict[str, list[str]] = {}
-    for section in _weighable(analysis, weights or ()):
-        labels.setdefault(weighs(section), []).append(section.label)
+    labels = by_key(
+        (weighs(section), section.label) for section in _weighable(analysis, weights or ())
+    )
     measured_resources = [name for name in WEIGHABLE if name in labels]
     for name in weights or ():
         if name not in WEIGHABLE:
