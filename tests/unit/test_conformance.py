@@ -166,13 +166,17 @@ def ever_stops(counts: list[int]) -> None:
             SimpleNamespace(is_remote=False),
             SimpleNamespace(get=lambda path: b"other"),
         ),
-        ("limits", SimpleNamespace(notes=()), SimpleNamespace(run=ran(0, "2\n"))),
+        ("limits", SimpleNamespace(notes=()), SimpleNamespace(output_of=lambda argv: "2\n")),
         (
             "confinement",
             SimpleNamespace(is_remote=False),
             SimpleNamespace(put=lambda path, data: None, run=ran(0, '["bpf"]')),
         ),
-        ("cpu-time", SimpleNamespace(host_cpu_s=lambda: 3.0), SimpleNamespace(run=ran())),
+        (
+            "cpu-time",
+            SimpleNamespace(host_cpu_s=lambda: 3.0),
+            SimpleNamespace(output_of=lambda argv: ""),
+        ),
     ],
 )
 def test_a_guest_that_misbehaves_fails_its_check(name, running, guest, tmp_path):

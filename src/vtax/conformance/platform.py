@@ -12,7 +12,7 @@ from typing import Any, get_args
 from vtax.conformance import declared, fair, host, reach
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import HostResources
-from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
+from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor
@@ -177,7 +177,7 @@ def _files(subject: PlatformSubject) -> None:
         stage.guest().get(path) == payload,
         f"a file in {running_guest.scratch} is read back with other content",
     )
-    run_checked(stage.guest(), ["rm", path])
+    stage.guest().output_of(["rm", path])
 
 
 def _same_files(subject: PlatformSubject) -> None:
@@ -196,13 +196,13 @@ def _limits(subject: PlatformSubject) -> None:
         isinstance(notes, tuple) and all(isinstance(note, str) for note in notes),
         f"notes is {notes!r}",
     )
-    cpus = run_checked(stage.guest(), ["nproc"]).strip()
+    cpus = stage.guest().output_of(["nproc"]).strip()
     require(cpus == "1" or notes, f"a guest with one vCPU may use {cpus} CPUs, and no note says so")
     in_force = running_guest.limits_in_force()
     require(isinstance(in_force, Mapping), f"limits_in_force returns {in_force!r}")
-    memory_kib = run_checked(
-        stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]
-    ).strip()
+    memory_kib = (
+        stage.guest().output_of(["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]).strip()
+    )
     is_limited = "limit.memory" in in_force or int(memory_kib or 0) * 1024 <= MEMORY_BYTES
     require(is_limited or notes, "its memory has no limit, and no note says so")
 
@@ -262,9 +262,9 @@ def _check_place(guest: Guest, directory: Path, place: Scratch, *, shares_kernel
     directory: of the guest on this host.
     shares_kernel: the guest names file systems as this host does.
     """
-    kinds = run_checked(guest, ["stat", "--file-system", "--format=%t", "/scratch", "/var/tmp"])
+    kinds = guest.output_of(["stat", "--file-system", "--format=%t", "/scratch", "/var/tmp"])
     kind, of_layer = kinds.split()
-    run_checked(guest, ["touch", f"/scratch/{_SEEN_ON_HOST}"])
+    guest.output_of(["touch", f"/scratch/{_SEEN_ON_HOST}"])
     names = [name for name, _ in walk(directory, is_strict=False) if name.endswith(_SEEN_ON_HOST)]
     is_seen = any(not name.startswith("upper/") for name in names)
     if place == "volume":
@@ -286,7 +286,7 @@ def _cpu_time(subject: PlatformSubject) -> None:
     first = running_guest.host_cpu_s()
     if first is None:
         raise Skipped("the host does not account its CPU time")
-    run_checked(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+    stage.guest().output_of(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
     second = running_guest.host_cpu_s()
     require(
         second is not None and 0 <= first < second,
@@ -323,7 +323,7 @@ def _network(subject: PlatformSubject) -> None:
         stage.start_ends(links, {"guest": platform_of(subject.driver)})
         links.apply(settings)
         before = links.counters()
-        run_checked(stage.guest("guest"), ["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
+        stage.guest("guest").output_of(["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
         after = links.counters()
         sizes = [name for name in after if name.endswith("_bytes")]
         is_counted = any(after[name] > before.get(name, 0.0) for name in sizes)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 from vtax.conformance.check import Skipped
-from vtax.errors import GuestError
 from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
@@ -132,12 +130,4 @@ class GuestStage:
         for end in links.ends:
             platform = platforms.get(end.role) or registry.get("native")
             self.start(platform, end, end.role, frozenset({"raw-sockets"}))
-            end.connected(partial(run_checked, self.guest(end.role)))
-
-
-def run_checked(guest: Guest, argv: Sequence[str]) -> str:
-    """Run a command in a guest and return its output. Raises GuestError when it fails."""
-    result = guest.run(argv, timeout_s=30.0)
-    if result.status != 0:
-        raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
-    return result.stdout
+            end.connected(self.guest(end.role).output_of)

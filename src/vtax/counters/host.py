@@ -256,7 +256,7 @@ def _is_placeholder(text: str) -> bool:
 
 def cpu_facts(cpuinfo: str) -> dict[str, Any]:
     """Return model, sockets, cores, microcode, and whether a hypervisor is below, from the text of /proc/cpuinfo."""
-    processors = [_pairs(block) for block in cpuinfo.split("\n\n") if block.strip()]
+    processors = [pairs_in(block) for block in cpuinfo.split("\n\n") if block.strip()]
     if not processors:
         return {}
     sockets, cores = set(), set()
@@ -279,7 +279,7 @@ def cpu_facts(cpuinfo: str) -> dict[str, Any]:
 
 def memory_facts(meminfo: str) -> dict[str, Any]:
     """Return total memory and swap in bytes, from the text of /proc/meminfo."""
-    pairs = _pairs(meminfo)
+    pairs = pairs_in(meminfo)
     facts = {}
     for key, name in (
         ("MemTotal", "memory_bytes"),
@@ -329,7 +329,8 @@ def _hypervisor() -> str:
     return f"{vendor.strip()} {product.strip()}".strip() or "unknown"
 
 
-def _pairs(text: str) -> Mapping[str, str]:
+def pairs_in(text: str) -> dict[str, str]:
+    """Return the values of `key: value` lines."""
     pairs = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")

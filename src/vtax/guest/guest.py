@@ -110,6 +110,15 @@ class Guest:
         """
         return self.collect(self.begin(argv, environment=environment, cwd=cwd, timeout_s=timeout_s))
 
+    def output_of(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        """Return what a program prints. Raises GuestError also when it fails."""
+        result = self.run(argv, environment=environment, timeout_s=30.0)
+        if result.status != 0:
+            raise GuestError(
+                f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}"
+            )
+        return result.stdout
+
     def begin(
         self,
         argv: Sequence[str],

@@ -9,7 +9,8 @@ there; the kernel's for every other platform.
 from __future__ import annotations
 
 from vtax.network.attach import segment
-from vtax.network.lab import Lab, address, make_interface
+from vtax.network.end import NetworkEnd
+from vtax.network.lab import Lab, address, make_interface, numbered
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment, Segment
 from vtax.network.settings import Attachment, LinkSettings
@@ -55,3 +56,14 @@ def guest_interface(number: int, settings: LinkSettings) -> Interface:
     return make_interface(
         0, INNER, FIRST_GUEST + number, settings, ((f"{address(OUTER, 0)}/24", gateway),), engine
     )
+
+
+def guest_ends(lab: Lab, settings: LinkSettings, network: Segment) -> list[NetworkEnd]:
+    """Return the guests of a lab, each with one interface in their network."""
+    guests = []
+    for number in range(lab.guests):
+        interface = guest_interface(number, settings)
+        guests.append(
+            NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
+        )
+    return guests

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from vtax.store import schema
-from vtax.store.listing import names_of_study, state_of
+from vtax.store.listing import state_of
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.store import LAST, Store
 
@@ -61,7 +61,7 @@ def _side(parameters: Mapping[str, str], key: str) -> str:
 
 def offer(store: Store) -> Offer:
     """Return what the runs of a store offer. Raises StoreError."""
-    names = names_of_study(store, "", _MOST_OFFERED)
+    names = store.newest_names(_MOST_OFFERED)
     run, platform = schema.run, schema.platform
     with reading_rows(store.engine) as connection:
         platforms_query = (

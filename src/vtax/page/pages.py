@@ -40,7 +40,6 @@ from vtax.store.listing import (
     Listing,
     Page,
     RunFilter,
-    names_of_study,
     questions_of,
     state_of,
     state_of_study,
@@ -354,7 +353,7 @@ class Pages:
         The facts are its line of the list, title and question of its study, and other runs of the study.
         """
         run = store.open_run(name)
-        names = names_of_study(store, run.study, _NAMES_OFFERED)
+        names = store.newest_names(_NAMES_OFFERED, run.study)
         facts = {
             "title": str(run.declared.get("title") or ""),
             "question": str(run.declared.get("question") or ""),

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context
-from vtax.errors import GuestError, PlatformError, VtaxError
+from vtax.errors import PlatformError, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.guest import OF_VTAX, Guest
 from vtax.host.emulated_cpu import timeout_factor
@@ -367,7 +367,7 @@ class OpenGuest:
         try:
             endpoint = self._start_guest(self.platform, end, resources, False)
             if end is not None:
-                end.connected(lambda argv: _run_checked(endpoint.guest, argv))
+                end.connected(partial(endpoint.guest.output_of, environment=OF_VTAX))
             self._settle(endpoint.guest)
         except VtaxError as error:
             error.what = at(name, error.what)
@@ -442,7 +442,7 @@ class OpenGuest:
             resources = self._plan.peer_resources
         is_measured = end.under_test and end.role == "guest"
         endpoint = self._start_guest(platform, end, resources, is_measured)
-        end.connected(lambda argv: _run_checked(endpoint.guest, argv))
+        end.connected(partial(endpoint.guest.output_of, environment=OF_VTAX))
         self._note_uplinks(end.role, platform.name, end.uplinks)
         return endpoint
 
@@ -556,11 +556,3 @@ class OpenGuest:
             if failure:
                 self._run.observer.message(f"{self.platform.name}: {failure.error}")
             self.store()
-
-
-def _run_checked(guest: Guest, argv: Sequence[str]) -> str:
-    """Return what a command in a guest prints. Raises GuestError when it fails."""
-    result = guest.run(argv, environment=OF_VTAX, timeout_s=30.0)
-    if result.status != 0:
-        raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
-    return result.stdout

@@ -185,16 +185,6 @@ def state_of_study(store: Store, study: str) -> str:
         return _hash([tuple(row) for row in connection.execute(query)])
 
 
-def names_of_study(store: Store, study: str, limit: int) -> list[str]:
-    """Return names of the newest runs of a study; of all studies where it is empty. Raises StoreError."""
-    run = schema.run
-    query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(limit)
-    if study:
-        query = query.where(run.c.study == study)
-    with reading_rows(store.engine) as connection:
-        return [row.name for row in fetch(connection, query)]
-
-
 def _narrowed(query: Select[Any], run_filter: RunFilter) -> Select[Any]:
     run, platform = schema.run, schema.platform
     if run_filter.study:

@@ -188,6 +188,15 @@ class Store:
             rows = fetch(connection, select(*SUMMARY).order_by(run.c.started_at, run.c.id))
             return summaries(connection, rows, counts_of_all(connection), self.status_for_reader)
 
+    def newest_names(self, limit: int, study: str = "") -> list[str]:
+        """Return names of the newest runs, or of the newest of a study. Raises StoreError."""
+        run = schema.run
+        query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(limit)
+        if study:
+            query = query.where(run.c.study == study)
+        with reading_rows(self.engine) as connection:
+            return [row.name for row in fetch(connection, query)]
+
     def newest(self, machine: str, study: str = "") -> Iterator[RunHandle]:
         """Yield those that a machine measured of the ten newest runs, or of the ten newest of a study; newest first.
 
@@ -196,15 +205,9 @@ class Store:
         """
         if not machine:
             return
-        run = schema.run
-        query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(_NEWEST)
-        if study:
-            query = query.where(run.c.study == study)
-        with reading_rows(self.engine) as connection:
-            rows = fetch(connection, query)
-        for row in rows:
+        for name in self.newest_names(_NEWEST, study):
             with suppress(StoreError):
-                handle = self.open_run(row.name)
+                handle = self.open_run(name)
                 if handle.host.get("machine_id") == machine:
                     yield handle
 

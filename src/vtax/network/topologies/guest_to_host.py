@@ -16,7 +16,7 @@ from vtax.errors import NetworkError
 from vtax.network import translation
 from vtax.network.end import NetworkEnd
 from vtax.network.hop import Hop
-from vtax.network.lab import Lab, address, make_interface, numbered
+from vtax.network.lab import Lab, address, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
@@ -121,12 +121,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         peer_address = address(0, _PEER)
         peer_interface = make_interface(0, 0, _PEER, settings)
     peer = NetworkEnd("peer", [(peer_interface, network)], under_test=False)
-    guests = []
-    for number in range(lab.guests):
-        interface = translation.guest_interface(number, settings)
-        guests.append(
-            NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)
-        )
+    guests = translation.guest_ends(lab, settings, network)
     flows = [Flow(guest.role, "peer", guest.address(), peer_address, by_engine) for guest in guests]
     return Links(lab, settings, [peer, *guests], flows)
 

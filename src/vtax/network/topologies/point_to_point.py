@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vtax.network import translation
 from vtax.network.end import NetworkEnd
-from vtax.network.lab import Lab, make_interface, numbered
+from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
@@ -36,10 +36,7 @@ def wire(lab: Lab, settings: PointToPointSettings) -> Links:
     is_hidden = settings.attachment in translation.ATTACHMENTS
     peer_interface = make_interface(0, int(is_hidden), _PEER, settings)
     peer = NetworkEnd("peer", [(peer_interface, outer)], under_test=False)
-    guests = []
-    for number in range(lab.guests):
-        interface = translation.guest_interface(number, settings)
-        guests.append(NetworkEnd(numbered("guest", number), [(interface, inner)], under_test=True))
+    guests = translation.guest_ends(lab, settings, inner)
     flows = [
         Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.counters.host import pairs_in
 from vtax.errors import CommandFailed, PlatformError
 from vtax.host.packages import packages_hint
 from vtax.host.process import run
@@ -139,11 +140,7 @@ def channel_name(name: str) -> str:
 
 def parse_info(text: str) -> dict[str, str]:
     """Return the values of `key : value` lines; a part of the version that is no number is left out."""
-    values = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            values[key.strip()] = value.strip()
+    values = pairs_in(text)
     for key in ("xen_major", "xen_minor"):
         if not values.get(key, "").isdigit():
             values.pop(key, None)

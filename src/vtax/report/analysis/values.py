@@ -231,6 +231,11 @@ class ResultPoint:
         return str(self.levels)
 
     @property
+    def measured_rows(self) -> dict[str, Row]:
+        """Platform -> its row, of those that have values."""
+        return {row.platform.name: row for row in self.rows if row.summary is not None}
+
+    @property
     def baseline(self) -> Row | None:
         """The row that ratios are to; None where the baseline has no cell here."""
         return next((row for row in self.rows if row.platform.is_baseline), None)

@@ -146,7 +146,7 @@ def _of_section(
 
 def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[LadderStep]:
     """Return the steps between rungs that have values at a point."""
-    rows = {row.platform.name: row for row in point.rows if row.summary is not None}
+    rows = point.measured_rows
     steps: list[LadderStep] = []
     below: Row | None = None
     new_rungs: list[Mapping[str, str]] = []

@@ -60,7 +60,7 @@ def _of_section(
     steps: dict[str, LadderStep] = {}
     places: list[tuple[str, ResultPoint, Mapping[str, str], Row]] = []
     for point in section.points:
-        rows = {row.platform.name: row for row in point.rows if row.summary is not None}
+        rows = point.measured_rows
         whole_row, ground = (rows.get(name) for name in (tables[0]["whole"], analysis.baseline))
         if whole_row is None or ground is None:
             continue
