@@ -64,6 +64,15 @@ def unknown_platforms(
             )
 
 
+def unknown_benchmarks(labels: Iterable[str], study: Study, where: str) -> Iterator[BadInput]:
+    """Yield a problem for each label that no benchmark of the study has."""
+    known_labels = study.benchmark_titles
+    for label in labels:
+        if label not in known_labels:
+            what = unknown_name("benchmark", label, known_labels)
+            yield BadInput(what, where=where, hint="use its label")
+
+
 def unknown_name(kind: str, name: str, known_names: Sequence[str]) -> str:
     """Return what is wrong with a name, and the nearest that there are."""
     ending = f".{name}"
@@ -79,11 +88,7 @@ def unknown_name(kind: str, name: str, known_names: Sequence[str]) -> str:
 
 
 def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
-    labels = study.benchmark_titles
-    for label in check.benchmarks:
-        if label not in labels:
-            what = unknown_name("benchmark", label, labels)
-            yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
+    yield from unknown_benchmarks(check.benchmarks, study, f"{where}, key benchmark")
     if check.over == "trials" and study.design.trials == 1:
         what = "a spread over trials compares two trials of a block, and the design has one"
         yield BadInput(what, where=f"{where}, key over", hint="set trials of [design] to 2 or more")
@@ -103,11 +108,10 @@ def _problems_of_side(
     study: Study, check: CheckTable, key: str, side: ClaimSide, where: str
 ) -> list[BadInput]:
     """Return a problem for each name of a side of a check that the study does not have. key: of the side."""
-    labels = study.benchmark_titles
-    label = str(side.levels.get(BENCHMARK, labels[0]))
-    if label not in labels:
-        what = unknown_name("benchmark", label, labels)
-        return [BadInput(what, where=f"{where}, key {key}", hint="use its label")]
+    labels = [str(side.levels[BENCHMARK])] if BENCHMARK in side.levels else []
+    problems = list(unknown_benchmarks(labels, study, f"{where}, key {key}"))
+    if problems:
+        return problems
     levels = known_levels(study, tables_of(study, check.benchmarks, side))
     return [
         *unknown_levels(_levels_of(side), levels, f"{where}, key {key}"),
@@ -170,10 +174,9 @@ def unknown_levels(
 
 
 def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
-    labels = study.benchmark_titles
-    if table.benchmark not in labels:
-        what = unknown_name("benchmark", table.benchmark, labels)
-        yield BadInput(what, where=where, hint="use its label")
+    problems = list(unknown_benchmarks([table.benchmark], study, where))
+    yield from problems
+    if problems:
         return
     levels = known_levels(study, tables_of(study, (table.benchmark,), ClaimSide("")))
     yield from unknown_levels(table.selection.choices, levels, f"{where}, key where")

@@ -9,6 +9,7 @@ from vtax.levels import HOST, number_of
 from vtax.study.claim_names import (
     known_levels,
     tables_of,
+    unknown_benchmarks,
     unknown_levels,
     unknown_name,
     unknown_platforms,
@@ -35,12 +36,9 @@ def unknown_names_of_figures(
 
 
 def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInput]:
-    labels = study.benchmark_titles
-    for label in figure.benchmarks:
-        if label not in labels:
-            what = unknown_name("benchmark", label, labels)
-            yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
-    if not set(figure.benchmarks) <= set(labels):
+    problems = list(unknown_benchmarks(figure.benchmarks, study, f"{where}, key benchmark"))
+    yield from problems
+    if problems:
         return
     levels_of_study = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
     yield from unknown_levels(figure.selection.choices, levels_of_study, f"{where}, key where")

@@ -56,11 +56,15 @@ def _quantity(entry: Published) -> doc.Inline:
     return joined([quantity, factors(entry.levels)], ", ")
 
 
-def _with_deviation(entry: Published) -> doc.Inline:
+def _amount(value: float, entry: Published) -> doc.Inline:
     if entry.table.statistic == "largest_cv":
-        return doc.Share(entry.value)
-    number: doc.Inline = joined([doc.Number(entry.value, 4), unit_of(entry.unit)], " ")
-    if not entry.plus_minus:
+        return doc.Share(value)
+    return joined([doc.Number(value, 4), unit_of(entry.unit)], " ")
+
+
+def _with_deviation(entry: Published) -> doc.Inline:
+    number = _amount(entry.value, entry)
+    if not entry.plus_minus or entry.table.statistic == "largest_cv":
         return number
     return msg("{number} ± {deviation}", number=number, deviation=doc.Number(entry.plus_minus, 3))
 
@@ -70,9 +74,7 @@ def _own(entry: Published) -> doc.Inline:
         return muted(msg("several cells, by {factors}", factors=", ".join(entry.mixed)))
     if entry.mean is None:
         return muted(msg("not measured"))
-    if entry.table.statistic == "largest_cv":
-        return doc.Share(entry.mean)
-    number: doc.Inline = joined([doc.Number(entry.mean, 4), unit_of(entry.unit)], " ")
+    number = _amount(entry.mean, entry)
     if entry.low is None or entry.high is None:
         return number
     return joined(
