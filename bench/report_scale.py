@@ -172,7 +172,7 @@ def trial_ms(directory: Path) -> float:
     outputs = (OutputRecord("single", ("t",), 0, message, ""),)
     times = []
     for number in range(301):
-        record = TrialRecord(
+        trial = TrialRecord(
             "k",
             None,
             0,
@@ -190,7 +190,7 @@ def trial_ms(directory: Path) -> float:
             {("guest", f"counter {i}"): float(i) for i in range(60)},
         )
         started = time.perf_counter()
-        run.add_trial(record)
+        run.add_trial(trial)
         times.append(time.perf_counter() - started)
     store.close()
     return statistics.median(times) * 1000
