@@ -22,7 +22,7 @@ BAD_PLATFORM = {
     "type": ("class Unshare(Driver):", "class Unshare:"),
     "name": ('name = "unshare"', 'name = "Un Share"'),
     "summary": ('summary = "', 'summary = "two\\n'),
-    "options-model": ('extra="forbid", ', ""),
+    "options-model": ('Field(True, description="give', 'Field(description="give'),
     "variants": ('{"ipc": False}', '{"ipcs": False}'),
     "argument": (
         "    Options = UnshareOptions",
