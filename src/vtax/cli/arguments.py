@@ -1,4 +1,4 @@
-"""What several commands take as text: names between commas, shares such as 5%, and moments such as a day."""
+"""Texts that several commands take: names between commas, shares such as 5%, and moments such as a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is below a directory: its free room, and a disk or memory, by the mounts of this process (proc_pid_mountinfo(5))."""
+"""Free room below a directory, and whether a disk or memory is there, by the mounts of this process (proc_pid_mountinfo(5))."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class MetricRecord:
 
 @dataclass(frozen=True)
 class Design:
-    """What a run measures: its platforms, cells and metrics, in their order."""
+    """Platforms, cells and metrics of a run, in their order."""
 
     platforms: Sequence[PlatformRecord]
     cells: Sequence[CellRecord]
