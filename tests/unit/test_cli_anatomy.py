@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from command_line import refusal
+from command_line import output_of, refusal
 
 from vtax.cli.ladder import ladder_of, orders_of
 from vtax.errors import BadInput
@@ -109,6 +111,39 @@ def test_what_has_no_ladder_is_refused(of):
     assert refusal("anatomy", "--of", of, "--dry-run").where.startswith("--of")
 
 
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        ("native", "native has no ladder: it is the ground of the others"),
+        ("sandbox", "sandbox has no ladder: it makes their rungs"),
+        ("gvisor-systrap", "gvisor-systrap has no ladder: its driver has none"),
+        ("podmann", "there is no ladder of 'podmann'"),
+    ],
+)
+def test_why_there_is_no_ladder_is_said(of, why):
+    assert why in refusal("anatomy", "--of", of, "--dry-run").what
+
+
+def test_hints_about_the_budget_are_of_the_whole_of_it():
+    """The ladder has two thirds."""
+    refused = refusal("anatomy", "--of", "podman", "nginx", "--budget", "1s", "--dry-run")
+    assert refused.what.startswith("0.67 s of the budget is too short for one block")
+    (hinted_s,) = re.findall(r"--budget (\d+)s holds one", refused.hint)
+    printed = output_of(
+        "anatomy", "--of", "podman", "nginx", "--budget", f"{hinted_s}s", "--dry-run"
+    )
+    assert "of the budget fits about 1 whole block" in printed
+    assert "two thirds of the budget are for the ladder" in printed
+    (enough,) = re.findall(r"a verdict needs 5 blocks: --budget (\S+)", printed)
+    printed = output_of("anatomy", "--of", "podman", "nginx", "--budget", enough, "--dry-run")
+    assert "a verdict needs" not in printed
+
+
+def test_a_benchmark_that_is_named_twice_is_measured_once():
+    printed = output_of("anatomy", "--of", "podman", "nginx", "nginx", "--dry-run")
+    assert "changed by nginx: no other benchmark" in printed
+
+
 def test_a_benchmark_that_the_study_does_not_have_is_refused():
     refused = refusal("anatomy", "--of", "podman", "ngnix", "--dry-run")
     assert refused.where == "BENCHMARK"
@@ -128,11 +163,45 @@ def test_rungs_are_platforms_once_each_and_begin_with_the_baseline(rungs, where)
         "name": "mine",
         "platforms": ["native", "podman"],
         "benchmark": [{"name": "sysbench-cpu"}],
-        "rung": [{"platform": name, "adds": name} for name in rungs],
+        "rung": [
+            {"platform": name, "adds": f"{name} {number}"} for number, name in enumerate(rungs)
+        ],
     }
     with pytest.raises(BadInput) as refused:
         validate(data, "mine.toml")
     assert where in refused.value.where
+
+
+@pytest.mark.parametrize(
+    ("rungs", "where"),
+    [
+        ({"native": "nothing"}, "[[rung]] number 1, key platform"),
+        ({"native": "nothing", "podman": ""}, "[[rung]] number 2, key adds"),
+        ({"native": "nothing", "podman": "nothing"}, "[[rung]] number 2, key adds"),
+    ],
+)
+def test_every_rung_adds_something_of_its_own(rungs, where):
+    data = {
+        "name": "mine",
+        "platforms": ["native", "podman"],
+        "benchmark": [{"name": "sysbench-cpu"}],
+        "rung": [{"platform": name, "adds": adds} for name, adds in rungs.items()],
+    }
+    with pytest.raises(BadInput) as refused:
+        validate(data, "mine.toml")
+    assert where in refused.value.where
+
+
+def test_what_has_all_mechanisms_is_not_without_one():
+    data = {
+        "name": "mine",
+        "platforms": ["native", "podman"],
+        "benchmark": [{"name": "sysbench-cpu"}],
+        "both_orders": [{"mechanism": "layer", "whole": "podman", "without": "podman"}],
+    }
+    with pytest.raises(BadInput) as refused:
+        validate(data, "mine.toml")
+    assert "[[both_orders]] number 1, key whole" in refused.value.where
 
 
 def test_what_is_in_both_orders_is_a_platform():

@@ -186,8 +186,12 @@ def test_a_budget_that_holds_no_block_is_refused():
         study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)),
         expected_block_s=lambda: 10.0,
     )
-    with pytest.raises(BadInput, match=r"budget of 9\.0 s .* about 10 s"):
-        check_budget_holds_block(cast(Plan, plan))
+    with pytest.raises(BadInput, match=r"budget of 9\.0 s .* about 10 s") as refused:
+        check_budget_holds_block(cast(Plan, plan), 1.0)
+    assert "--budget 10s holds one" in refused.value.hint
+    with pytest.raises(BadInput, match=r"9\.0 s of the budget .* about 10 s") as refused:
+        check_budget_holds_block(cast(Plan, plan), 0.5)
+    assert "--budget 20s holds one" in refused.value.hint
 
 
 @pytest.mark.parametrize("user", ["taken_for_root", "ordinary_user"])

@@ -13,6 +13,7 @@ from vtax.cli.ladder import orders_of
 from vtax.cli.measure import budget_s, conclude, wait_option
 from vtax.cli.output import existing_store, notify, print_json
 from vtax.cli.own_image import load_option, port_option, serve_option
+from vtax.cli.plan import rounded_up
 from vtax.cli.run import measure_study, print_plan
 from vtax.cli.run_options import RunOptions
 from vtax.errors import BadInput
@@ -33,7 +34,7 @@ _OF_LADDER = 2 / 3  # of the time
     required=True,
     metavar="PLATFORM",
     shell_complete=platform_names,
-    help="Take this platform apart, such as podman, qemu-tcg or podman:scratch=layer.",
+    help="Take this platform apart, such as podman, qemu-tcg or podman:scratch=layer; more options follow after a colon each.",
 )
 @click.option("--image", metavar="NAME", help="Start guests from an image of your own.")
 @load_option
@@ -69,8 +70,17 @@ def command(
     """
     total_s = budget_s(budget) or 0.0
     study = None if load_of is not None else _STUDY
+    options["benchmarks"] = tuple(dict.fromkeys(options["benchmarks"]))
     common_options = {"study": study, "load_of": load_of, **options}
-    ladder = RunOptions(budget=f"{total_s * _OF_LADDER:g}s", only_plan=only_plan, **common_options)
+    ladder = RunOptions(
+        budget=f"{total_s * _OF_LADDER:g}s",
+        budget_part=_OF_LADDER,
+        only_plan=only_plan,
+        **common_options,
+    )
+    notify(
+        "two thirds of the budget are for the ladder, the rest for both orders of its largest rungs"
+    )
     if only_plan:
         print_plan(replace(ladder, as_json=as_json))
         return
@@ -83,13 +93,22 @@ def command(
     orders_in_ladder = orders_of(common_options["ladder"], list(labels_of))
     if orders_in_ladder.is_measurable:
         names = tuple(labels_of)[: len(orders_in_ladder.mechanisms)]
-        common_options |= {"largest": names, "budget": f"{total_s * (1 - _OF_LADDER):g}s"}
+        rest_s = total_s * (1 - _OF_LADDER)
+        common_options |= {
+            "largest": names,
+            "budget": f"{rest_s:g}s",
+            "budget_part": 1 - _OF_LADDER,
+        }
         if load_of is None:
             labels = chain.from_iterable(labels_of[name] for name in names)
             common_options["benchmarks"] = tuple(dict.fromkeys(labels))
         orders = _measure_orders(RunOptions(**common_options))
     else:
         notify(f"nothing can be measured in both orders: {orders_in_ladder}")
+        rest = rounded_up(total_s * (1 - _OF_LADDER))
+        notify(
+            f"the rest of the budget is left: sudo vtax resume {run} --budget {rest} adds blocks"
+        )
     if as_json:
         results = [plain(exported_whole(source_of(store, name))) for name in (run, orders) if name]
         print_json({**results[0], "both_orders": results[1] if orders else None})

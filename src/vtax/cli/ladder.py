@@ -16,6 +16,7 @@ from vtax.study.two_sides import PlatformSide
 
 _HINT = "vtax doctor lists the ladders and which of their rungs run here"
 _IN_BOTH_ORDERS = 2  # mechanisms
+_WHY_NONE = {"native": "it is the ground of the others", "sandbox": "it makes their rungs"}
 
 
 def ladder_of(text: str) -> ChosenLadder:
@@ -57,6 +58,8 @@ def _rungs_of(text: str) -> list[Rung]:
     ladders = registry.ladders()
     if name not in ladders:
         what = f"there is no ladder of {name!r}{nearest_of(name, ladders)}"
+        if name in registry.names():
+            what = f"{name} has no ladder: {_WHY_NONE.get(name, 'its driver has none')}"
         hint = f"{_HINT}: {', '.join(ladders)}"
         raise BadInput(what, where="--of", hint=hint)
     return [*ladders[name], *_rungs_above(ladders[name][-1], options_of(assignments, text), text)]

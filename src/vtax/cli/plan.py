@@ -145,7 +145,9 @@ def _describe_point(point: Point) -> dict[str, Any]:
     }
 
 
-def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
+def announce(
+    plan: Plan, notify: Callable[[str], None] = notify, *, budget_part: float = 1.0
+) -> None:
     """Print the plan: cells, platforms, order, estimated time. notify: prints a line, by default on stderr."""
     design, block_s = plan.study.design, plan.expected_block_s()
     available = [entry.platform.name for entry in plan.platforms if entry.probe.available]
@@ -177,9 +179,9 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     notify(compared)
     if design.budget is not None:
         affordable = plan.blocks_within(design.budget)
-        option = f"--budget {_round_up(MINIMUM_BLOCKS * block_s)}"
+        option = f"--budget {rounded_up(MINIMUM_BLOCKS * block_s / budget_part)}"
         notify(
-            f"the budget of {format_duration(design.budget)} fits about {format_count(affordable, 'whole block')} "
+            f"{phrase_of_budget(design.budget, budget_part)} fits about {format_count(affordable, 'whole block')} "
             f"by that estimate{_expected_to_leave(plan, affordable)}{_too_few_for_verdicts(affordable, option)}"
         )
     if plan.privileges:
@@ -222,7 +224,13 @@ def _too_few_for_verdicts(blocks: int, option: str) -> str:
     return f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {option}"
 
 
-def _round_up(seconds: float) -> str:
+def phrase_of_budget(budget: float, part: float) -> str:
+    """Return `the budget of 10 min 00 s`, or `6 min 40 s of the budget`. budget: in seconds. part: see RunOptions."""
+    duration = format_duration(budget)
+    return f"{duration} of the budget" if part < 1 else f"the budget of {duration}"
+
+
+def rounded_up(seconds: float) -> str:
     """Return `12min`: as options take it, rounded up; below a minute `40s`."""
     return f"{ceil(seconds)}s" if seconds < _A_MINUTE_S else f"{ceil(seconds / _A_MINUTE_S)}min"
 

@@ -129,6 +129,8 @@ def _go_on(
                 note_boot(run)
                 note_resumption(run, plan)
             measure(plan, run, home, tune_host=options.tune_host)
+    if plan.study.rung:
+        notify("both orders of the largest rungs are measured by vtax anatomy, not by resume")
 
 
 def _in_this_boot(run: RunHandle, home: Home, options: RunOptions) -> None:

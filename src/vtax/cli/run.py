@@ -47,7 +47,7 @@ from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, notify, print_json, say
 from vtax.cli.overrides import blaming_options, changes_of
 from vtax.cli.own_image import load_option, port_option, serve_option, study_of
-from vtax.cli.plan import announce, confirm, yes_option
+from vtax.cli.plan import announce, confirm, phrase_of_budget, rounded_up, yes_option
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.run_options import RunOptions
 from vtax.cli.shared_options import trust_option, tune_host_option
@@ -282,7 +282,7 @@ def measure_study(options: RunOptions) -> str:
         )
         _check_named_available(plan, required_names)
         store = Store.open(home.store_url)
-        plan = _announced(plan, store)
+        plan = _announced(plan, store, options.budget_part)
         if not (options.yes or options.budget):
             confirm(plan)
         with held_machines(plan, loaded_study.study.name) as machines:
@@ -383,11 +383,11 @@ def _require_one_part(study: Study, pause_s: float | None) -> None:
         )
 
 
-def _announced(plan: Plan, store: Store) -> Plan:
+def _announced(plan: Plan, store: Store, budget_part: float) -> Plan:
     """Return the plan with what stored runs of this host say of its costs, after printing it."""
     plan = with_costs(plan, store)
-    check_budget_holds_block(plan)
-    announce(plan)
+    check_budget_holds_block(plan, budget_part)
+    announce(plan, budget_part=budget_part)
     claims = claims_ahead(plan, store)
     if claims is not None:
         notify(claims.summary())
@@ -431,7 +431,7 @@ def _print_plan(
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(plan, store)
-    check_budget_holds_block(plan)
+    check_budget_holds_block(plan, options.budget_part)
     claims = claims_ahead(plan, store)
     why_not = "a dry run starts no guest" if is_root else "probing needs root"
     if options.as_json:
@@ -442,7 +442,7 @@ def _print_plan(
         }
         print_json({**plan_as_json(plan), **further})
         return
-    announce(plan, say)
+    announce(plan, say, budget_part=options.budget_part)
     if claims is not None:
         for line in claims.lines():
             say(line)
@@ -497,15 +497,16 @@ def _check_named_available(plan: Plan, names: tuple[str, ...]) -> None:
             )
 
 
-def check_budget_holds_block(plan: Plan) -> None:
-    """Raise BadInput when the budget is shorter than one block."""
+def check_budget_holds_block(plan: Plan, budget_part: float) -> None:
+    """Raise BadInput when the budget is shorter than one block. budget_part: see RunOptions."""
     budget, block_s = plan.study.design.budget, plan.expected_block_s()
     sessions = plan.study.design.sessions
     if budget is not None and budget / sessions < block_s:
         per_session = f" in each of {sessions} sessions" if sessions > 1 else ""
         raise BadInput(
-            f"the budget of {format_duration(budget)} is too short for one block{per_session}, "
+            f"{phrase_of_budget(budget, budget_part)} is too short for one block{per_session}, "
             f"which takes about {format_duration(block_s)}",
-            where="[design], key budget, or --budget",
-            hint=f"raise --budget, or reduce platforms{', sessions' if per_session else ''} or levels",
+            where="--budget" if budget_part < 1 else "[design], key budget, or --budget",
+            hint=f"--budget {rounded_up(sessions * block_s / budget_part)} holds one; or reduce platforms"
+            f"{', sessions' if per_session else ''} or levels",
         )

@@ -21,6 +21,7 @@ class RunOptions:
     check: the margins of --check.
     ladder, largest, benchmarks: of `vtax anatomy`, the platform that is taken apart, rungs to measure in both orders in
     place of the ladder, and benchmarks.
+    budget_part: the share that `budget` is of what was written; `vtax anatomy` divides its budget among two runs.
     """
 
     study: str | None = None
@@ -58,6 +59,7 @@ class RunOptions:
     ladder: str | None = None
     largest: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ()
+    budget_part: float = 1.0
 
     @property
     def is_typed(self) -> bool:

@@ -47,7 +47,7 @@ def measuring_lock(
             holder = name or holder_of(descriptor)
             raise Busy(
                 f"{holder} has this host to itself; a second command would disturb its figures",
-                hint="wait for its end, as vtax run --wait 1h does; this exit status means: try again later",
+                hint="--wait 1h waits for its end; this exit status means: try again later",
             )
 
         with suppress(OSError):  # a file system without locks

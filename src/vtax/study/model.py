@@ -191,7 +191,7 @@ class RungTable(StudyTable):
     """`[[rung]]`: a platform of a ladder, which is compared with the one below it."""
 
     platform: str = Field(description="one of the platforms")
-    adds: str = Field(description="what it has and the rung below has not, in words")
+    adds: str = Field(min_length=1, description="what it has and the rung below has not, in words")
     remedy: str = Field("", description="how what it costs is avoided, in words")
     choice: str = Field("", description="how a platform has what it gains, in words")
 
@@ -501,6 +501,13 @@ class Study(StudyTable):
         if repeat_index is not None:
             what = f"there are two rungs of the platform {names[repeat_index]!r}"
             raise disagreement(what, "rung", repeat_index, "platform")
+        mechanisms = [rung.adds for rung in self.rung]
+        repeat_index = _first_repeated(mechanisms)
+        if repeat_index is not None:
+            what = f"two rungs add {mechanisms[repeat_index]!r}"
+            raise disagreement(what, "rung", repeat_index, "adds")
+        if len(names) == 1:
+            raise disagreement("a ladder has two rungs or more", "rung", 0, "platform")
         if names and names[0] != self.baseline:
             what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
             raise disagreement(what, "rung", 0, "platform")
@@ -509,6 +516,9 @@ class Study(StudyTable):
     @model_validator(mode="after")
     def _orders_are_of_platforms(self) -> Study:
         for number, order in enumerate(self.both_orders):
+            if order.whole in (order.alone, order.without):
+                what = f"{order.whole!r} has all mechanisms, and cannot be without one"
+                raise disagreement(what, "both_orders", number, "whole")
             for key in ("whole", "alone", "without"):
                 name = getattr(order, key)
                 if name and name not in self.platforms:

@@ -15,6 +15,8 @@ from vtax.report.analysis.source import Source
 from vtax.report.answers.explain.compute import ComparedCounter, Explained, explainable, explained
 from vtax.report.answers.explain.suspects import Suspect, anatomies, suspects
 from vtax.report.answers.explain.work import GIGABYTE, SECOND, TRIAL, operations_of
+from vtax.report.answers.ladder import view as ladder
+from vtax.report.answers.ladder.compute import ladders
 from vtax.report.document import first_of, joined, listed, msg, plural, scale_for, styled, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
@@ -89,6 +91,8 @@ def document_of(
         "contrasts": list(explanations),
     }
     facts = _facts(differences, analysis, is_full=is_full)
+    if not is_report:  # which has it before
+        facts = [*_ladder(analysis), *facts]
     if anatomy_commands:
         commands = joined(
             [styled(command, "code") for command in anatomy_commands[: None if is_full else 1]]
@@ -136,6 +140,15 @@ def document_of(
     if not is_report:  # which has them with the facts of the host
         ending += _not_counted(missing_counters)
     return doc.Document(VIEW.title, (*parts, *ending), data=data)
+
+
+def _ladder(analysis: Analysis) -> list[doc.Part]:
+    """Return what the ladder of the run says that costs are made of; nothing without one."""
+    items = tuple(ladder.sentences(ladders(analysis), analysis))
+    if not items:
+        return []
+    title = msg("What the cost is made of, rung by rung")
+    return [doc.Titled(title, (doc.Bullets(items),))]
 
 
 def _blocks(explanation: Explained) -> int:

@@ -250,6 +250,8 @@ def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
     names = listed(name for step in ladder.undecided for name in step.adds)
     if not ladder.decided:
         yield msg("no rung is decided alone")
+        if ladder.total is not None:  # which says it of all rungs
+            return
         names = msg("all rungs")
     if bound != "" and least != "":
         yield msg(
@@ -300,8 +302,12 @@ def document(source: Source, options: Options) -> doc.Document:
             {"ladders": [], "both_orders": []},
         )
     is_drawn = options.depth == "report"
-    parts = [section(ladder, analysis, is_drawn=is_drawn) for ladder in shown_ladders]
+    parts: list[doc.Part] = []
+    for ladder in shown_ladders:
+        parts.append(section(ladder, analysis, is_drawn=is_drawn))
     parts += orders_sections(orders, analysis)
+    told = msg("5 % slower is 5 % more time, so that half of a rate is 100 % slower.")
+    parts.append(doc.Paragraph(told, "muted"))
     answer = doc.Document(
         VIEW.title, tuple(parts), data={"ladders": shown_ladders, "both_orders": orders}
     )
