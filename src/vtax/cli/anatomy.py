@@ -24,6 +24,7 @@ from vtax.report.renderers.json import plain
 
 _STUDY = "anatomy"
 _OF_LADDER = 2 / 3  # of the time
+_BUDGET_S, _BUDGET_OF_ALL_S = 600.0, 1200.0
 
 
 @click.command("anatomy")
@@ -43,15 +44,14 @@ _OF_LADDER = 2 / 3  # of the time
 @click.option(
     "--budget",
     metavar="TIME",
-    default="10min",
-    show_default=True,
-    help="Measure for this time: the ladder in two thirds of it, both orders in the rest.",
+    help="Measure for this time (default: 10min, or 20min of all benchmarks): the ladder in two thirds of it, both "
+    "orders in the rest.",
 )
 @wait_option
 @click.option("--dry-run", "only_plan", is_flag=True, help="Print the plan; needs no root.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
-    load_of: str | None, budget: str, as_json: bool, only_plan: bool, **options: Any
+    load_of: str | None, budget: str | None, as_json: bool, only_plan: bool, **options: Any
 ) -> None:
     """Measure what the cost of PLATFORM is made of, on BENCHMARK (default: all of the study anatomy).
 
@@ -68,7 +68,8 @@ def command(
       vtax anatomy --of podman:scratch=layer nginx redis
       vtax anatomy --of docker --image shop --load 'wrk {url}'
     """
-    total_s = budget_s(budget) or 0.0
+    is_chosen = load_of is not None or options["benchmarks"]
+    total_s = budget_s(budget) or (_BUDGET_S if is_chosen else _BUDGET_OF_ALL_S)
     study = None if load_of is not None else _STUDY
     options["benchmarks"] = tuple(dict.fromkeys(options["benchmarks"]))
     common_options = {"study": study, "load_of": load_of, **options}
