@@ -114,7 +114,7 @@ def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, use_st
     tables, _, summary = output_of("compare", "docker", "lxc").partition("\nSummary\n")
     answer = " ".join(summary.split())
     largest = re.match(
-        r"docker against lxc: .*; no difference in speed found; a loss of up to (\d\S*)\s% \(",
+        r"docker against lxc: .*; no difference in speed found; a slowdown of up to (\d\S*)\s% \(",
         answer,
     )
     assert largest is not None

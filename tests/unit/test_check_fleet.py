@@ -121,7 +121,7 @@ def test_a_change_that_costs_cpu_says_so_and_fails_for_that(tmp_path):
     said = english(change_sentence(*planned, source.analysis)).replace("\N{NO-BREAK SPACE}", " ")
     assert re.fullmatch(
         r"After kernel: docker: at least 5\.\d+ % slower on nginx, at least 5\.\d+ % more host CPU per request on "
-        r"nginx; native: no difference found \(a loss of up to [\d.]+ % cannot be excluded\)\.",
+        r"nginx; native: no difference found \(a slowdown of up to [\d.]+ % cannot be excluded\)\.",
         said,
     )
     found = check_fleet(source.analysis, fleet, Conditions({"cost": 0.02}))

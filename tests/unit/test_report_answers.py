@@ -155,8 +155,8 @@ def test_platforms_of_one_kind_stand_together_with_the_largest_loss_that_a_cell_
         ("qemu",),
     )
     assert english(sentence_of(found)) == (
-        f"docker, podman, lxc: no difference found; a loss of up to {largest_loss(found, 'lxc')} cannot be excluded. "
-        f"qemu (emulated): no difference found; a loss of up to {largest_loss(found, 'qemu')} cannot be excluded."
+        f"docker, podman, lxc: no difference found; a slowdown of up to {largest_loss(found, 'lxc')} cannot be excluded. "
+        f"qemu (emulated): no difference found; a slowdown of up to {largest_loss(found, 'qemu')} cannot be excluded."
     )
     assert largest_loss(found, "lxc") == largest_loss(found, "docker", "podman", "lxc")
     assert f"≤{SPACE}{largest_loss(found, 'lxc')} slower" in drawn(result(found), 120)
@@ -193,8 +193,8 @@ def test_what_is_slower_by_its_own_interval_alone_is_perhaps_slower(store):
     assert row.ratio.high < 1 - row.verdict.margin
     assert row.verdict.kind == "undecided"
     said = english(sentence_of(found))
-    assert said.startswith("a: perhaps slower; a loss of up to ")
-    assert "9 platforms: no difference found; a loss of up to " in said
+    assert said.startswith("a: perhaps slower; a slowdown of up to ")
+    assert "9 platforms: no difference found; a slowdown of up to " in said
 
 
 def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):

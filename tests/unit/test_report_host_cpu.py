@@ -80,7 +80,7 @@ def test_a_cost_is_judged_in_a_family_of_its_own(found):
 def test_the_sentence_says_cost_and_speed(found):
     said = {each.platform: english(each.text) for each in answers(found)}
     assert said["docker"].startswith(
-        f"at least 24{SPACE}% more CPU per request; no difference in speed found; a loss of up to "
+        f"at least 24{SPACE}% more CPU per request; no difference in speed found; a slowdown of up to "
     )
     assert said["docker"].endswith(" cannot be excluded")
     assert said["podman"] == (f"equivalent within ±2{SPACE}%; equal CPU within ±2{SPACE}%")

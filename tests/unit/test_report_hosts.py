@@ -134,7 +134,7 @@ def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(up
     said = sentences(source)
     assert re.fullmatch(
         r"After kernel 6\.6: docker: at least [12]\.\d+ % slower; "
-        r"native: no difference found \(a loss of up to [\d.]+ % cannot be excluded\)\.",
+        r"native: no difference found \(a slowdown of up to [\d.]+ % cannot be excluded\)\.",
         said[0],
     )
     assert said[1] == (

@@ -51,9 +51,10 @@ _REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex", "latex-documen
     default="bundle",
     show_default=True,
     help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, "
-    "latex-document: tables and texts of the report. latex: its table of comparisons alone, for a paper. benchfmt: "
-    "Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: JSON for github-action-benchmark. "
-    "openmetrics: for Prometheus. ro-crate: an archive for a repository.",
+    "latex-document: tables and texts of the report. latex: its table of comparisons alone, to \\input in a paper "
+    "with amssymb, array, booktabs, graphicx and textcomp. benchfmt: Go's benchmark format, for benchstat. "
+    "bmf: JSON for Bencher. github: JSON for github-action-benchmark. openmetrics: for Prometheus. "
+    "ro-crate: an archive for a repository.",
 )
 @click.option(
     "--output",

@@ -101,9 +101,9 @@ def _tags(
 )
 @click.option(
     "--ab",
-    metavar="P:OPTION=OLD,P:OPTION=NEW",
-    help="Compare two platforms of one driver, old and new, instead of those of STUDY; with --check, "
-    "as a gate.",
+    metavar="OLD,NEW",
+    help="Compare two platforms of one driver, such as podman,podman-userns or P:OPTION=OLD,P:OPTION=NEW, instead of "
+    "those of STUDY; with --check, as a gate.",
 )
 @click.option(
     "--scale",

@@ -145,7 +145,7 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
 
 
 def sentence_of(analysis: Analysis) -> doc.Inline:
-    """`docker: at least 24 % more CPU per request; a loss of up to 9.1 % cannot be excluded. qemu: 21 times slower.`
+    """`docker: at least 24 % more CPU per request; a slowdown of up to 9.1 % cannot be excluded. qemu: 21 times slower.`
 
     Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
     nothing is judged.
@@ -199,7 +199,7 @@ def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
 def words_of(
     comparisons: Sequence[SpokenComparison], baseline: str, platforms: int = 1
 ) -> doc.Inline:
-    """`slower in 3 of 5, most on iperf3 (20 times); elsewhere a loss of up to 39 % (dd) cannot be excluded`.
+    """`slower in 3 of 5, most on iperf3 (20 times); elsewhere a slowdown of up to 39 % (dd) cannot be excluded`.
 
     What was found stands first, then what is not excluded. platforms: to which they belong.
     """
@@ -236,7 +236,7 @@ def words_of(
 def _not_excluded(
     speeds: Sequence[SpokenComparison], costs: Sequence[SpokenComparison]
 ) -> doc.Inline:
-    """Return `a loss of up to 39 % (dd) and up to 18 % more CPU (iperf3) cannot be excluded`; empty without a bound."""
+    """Return `a slowdown of up to 39 % (dd) and up to 18 % more CPU (iperf3) cannot be excluded`; empty without a bound."""
     bounds = [*_bound(speeds), *_bound(costs)]
     if not bounds:
         return ""
@@ -494,7 +494,7 @@ def _range(comparisons: Sequence[SpokenComparison], baseline: str) -> doc.Inline
 
 
 def _bound(comparisons: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
-    """Yield (`a loss of up to 39 %`, `dd`): the largest loss that is not excluded where nothing is decided, as its
+    """Yield (`a slowdown of up to 39 %`, `dd`): the largest loss that is not excluded where nothing is decided, as its
     cell has it.
 
     It holds for all of them at once: it is wrong only if the bound of the one that truly loses most is wrong.
@@ -516,7 +516,7 @@ def _bound(comparisons: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline
 
 
 def loss_up_to(loss: float, *, is_cost: bool) -> doc.Inline:
-    """Return `a loss of up to 39 %`, or `a slowdown of up to 2.4 times`; of a cost `up to 18 % more CPU`.
+    """Return `a slowdown of up to 39 %`, or `a slowdown of up to 2.4 times`; of a cost `up to 18 % more CPU`.
 
     loss: the end of an interval, above 0.
     """
@@ -528,7 +528,7 @@ def loss_up_to(loss: float, *, is_cost: bool) -> doc.Inline:
         return msg("up to {share} more CPU", share=share)
     if loss >= 1:
         return msg("a slowdown of up to {times} times", times=times)
-    return msg("a loss of up to {share}", share=share)
+    return msg("a slowdown of up to {share}", share=share)
 
 
 def _largest_loss(comparison: SpokenComparison) -> float:

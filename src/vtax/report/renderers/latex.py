@@ -152,10 +152,9 @@ class _Page(TextPage):
             return self.text(cell)
         figure, interval = (replace(cell, verdict=None, shows=share) for share in PARTS)
         lines = [self.formatter.text(part) for part in (figure, interval)]
-        word = self.formatter.word(cell.verdict)
-        return _stack(
-            [*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r"
-        )
+        told = self.formatter.text(replace(cell, shows="estimate"))  # the figure, then its word
+        word = told.removeprefix(lines[0]).strip()
+        return _stack([*map(escaped, lines), *([escaped(word)] if word else [])], "t", "r")
 
     def _title(self, title: doc.Inline, is_number: bool) -> str:
         """Return a heading of a column, on as many lines as it has."""

@@ -201,7 +201,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
 def change_sentence(
     change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis
 ) -> doc.Inline:
-    """Return `After kernel 6.6: docker: at least 3.1 % slower; native: no difference found (a loss of up to ...).`
+    """Return `After kernel 6.6: docker: at least 3.1 % slower; native: no difference found (a slowdown of up to ...).`
 
     effects: of the change; those on the platforms' own performance are told.
     """
@@ -256,7 +256,7 @@ def _word(effect: ChangeEffect, count: int) -> doc.Inline:
 
 
 def _not_excluded(effects: Sequence[ChangeEffect]) -> doc.Inline:
-    """Return `(a loss of up to 1.2 % cannot be excluded)`, the largest of effects; empty where one has no bound."""
+    """Return `(a slowdown of up to 1.2 % cannot be excluded)`, the largest of effects; empty where one has no bound."""
     losses = []
     for effect in effects:
         if effect.section.metric.role == "speed":
