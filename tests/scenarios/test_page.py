@@ -374,6 +374,14 @@ def test_a_download_that_is_prepared_says_when_to_ask_again(filled):
         assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
 
 
+@pytest.mark.parametrize("format_", ["csv", "report"])
+def test_what_is_prepared_says_that_it_gives_way_to_a_run(format_, filled, measuring):
+    with served(filled) as server:
+        answer = server.get(f"/runs/tour-2/{format_}", timeout_s=0.0)
+        assert answer.status == 202
+        assert "A run is being measured on this host" in answer.text
+
+
 def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server):
     portuguese = server.get("/?language=pt-BR")
     assert '<html lang="pt-BR">' in portuguese.text

@@ -84,6 +84,7 @@ class Pages:
             "status_word": status_word,
             "progress": progress,
             "now": now,
+            "is_measuring": is_measuring,
             "log": log,
             "path_of": path_of,
             "statuses": STATUSES,
