@@ -460,6 +460,28 @@ def test_the_answer_names_the_metrics_of_each_verdict(golden):
     golden("\n".join(f"Summary{each.partition('Summary')[2]}" for each in printed))
 
 
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ((1.6, 1.2), "120 % to 160 % of of-1"),
+        ((3.4, 1.6), "1.6 to 3.4 times faster"),
+        ((0.9, 0.3), "1.1 to 3.3 times slower"),
+        ((3.4, 0.9), "1.1 times slower to 3.4 times faster"),
+    ],
+)
+def test_a_range_without_a_verdict_has_both_ends_in_times_or_none(tmp_path, rates, words):
+    with Store.open(tmp_path / "store.sqlite") as own:
+        for name, factors in {"of-1": (1.0, 1.0), "to-1": rates}.items():
+            rate = dict(zip(("sysbench-cpu", "iperf3"), factors, strict=True))
+            run = a_run(name).platforms("native").benchmark("sysbench-cpu").metric("m")
+            run = run.benchmark("iperf3").metric("m").blocks(6)
+            run = run.values(lambda cell, block, _, rate=rate: rate[cell.label] * (100 + block % 3))
+            run.stored(own)
+        text = drawn(document_of(contrast(own, "to-1", "of-1")), 200)
+    text = " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert f"a side was measured once; {words}." in text
+
+
 def test_what_is_undecided_has_a_next_step_and_programs_get_the_same_values(store):
     document = document_of(contrast(store, "tour-1:lxc", "tour-1:docker"))
     assert document.parts[0].key == "answer"

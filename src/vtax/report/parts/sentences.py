@@ -483,13 +483,19 @@ def _names_of(comparisons: Sequence[SpokenComparison]) -> list[doc.Inline]:
 
 
 def _range(comparisons: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
-    """`82 % of native`, `91 % to 95 % of native`: of what has no verdict."""
+    """`82 % of native`, `91 % to 95 % of native`, `1.6 to 3.4 times faster`: of what has no verdict."""
     shares = [comparison.share for comparison in comparisons]
     low, high = min(shares), max(shares)
     if low == high:
         return doc.Relative(low, baseline=baseline)
-    if high < 1 / _FAR or low > _FAR:
-        return _times("slower" if high < 1 else "faster", comparisons)
+    if any(_is_far(comparison) for comparison in comparisons):
+        if low >= 1 or high <= 1:
+            return _times("faster" if low >= 1 else "slower", comparisons)
+        worst, best = (
+            [comparison for comparison in comparisons if comparison.share == share]
+            for share in (low, high)
+        )
+        return doc.Range(_times("slower", worst), _times("faster", best))
     return doc.Range(doc.Relative(low), doc.Relative(high, baseline=baseline))
 
 
