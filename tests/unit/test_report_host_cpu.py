@@ -20,6 +20,8 @@ from vtax.report.answers.gate.compute import check
 from vtax.report.answers.gate.show import document_of
 from vtax.report.answers.recommend.compute import recommend
 from vtax.report.answers.recommend.view import document_of as recommended
+from vtax.report.document import Paragraph
+from vtax.report.parts.first_screen import next_line
 from vtax.report.parts.sentences import answers, sentence_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import plain
@@ -129,6 +131,18 @@ def test_what_is_left_undecided_counts_costs_too(found):
     assert step is not None
     names = {each.section.metric.name for each in (*step.decides, *step.left)}
     assert names == {"requests", "host_cpu_per_request"}
+
+
+@pytest.mark.parametrize(("cpu", "has_costs"), [(WILD, True), (NOISE, False)])
+def test_the_next_step_says_that_its_count_has_costs_too(store, cpu, has_costs):
+    """Where comparisons are named, their names say what they are; a count says it with host CPU."""
+    names = ("docker", "podman", "lxc", "nspawn")
+    run = web(dict.fromkeys(names, cpu), dict.fromkeys(names, WILD))
+    analysis = run.analysed(store)
+    (line,) = next_line(analysis, next_step_of(analysis))
+    assert isinstance(line, Paragraph)
+    text = english(line.text)
+    assert ("comparisons, host CPU included" in text) == has_costs
 
 
 def test_a_run_that_counted_no_host_cpu_answers_as_before(store):

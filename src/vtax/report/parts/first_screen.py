@@ -195,6 +195,14 @@ def _new_session(step: NextStep) -> doc.Inline:
 def _further_blocks(step: NextStep) -> doc.Inline:
     """Say what further blocks would decide, in this run or in a new one."""
     do = _of_blocks(step)
+    if not step.decides and _has_host_cpu(step.left):
+        return plural(
+            "Next: {step} would decide about {decides} of {count} undecided comparison, host CPU included.",
+            "Next: {step} would decide about {decides} of {count} undecided comparisons, host CPU included.",
+            len(step.left),
+            step=do,
+            decides=doc.Count(round(step.chances)),
+        )
     if not step.decides:
         return plural(
             "Next: {step} would decide about {decides} of {count} undecided comparison.",
@@ -257,6 +265,11 @@ def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
     )
 
 
+def _has_host_cpu(comparisons: Sequence[UndecidedRow]) -> bool:
+    """Whether some are of costs, which the answer counts apart from speeds."""
+    return any(not comparison.section.metric.is_primary for comparison in comparisons)
+
+
 def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
     of = by_key(
@@ -264,6 +277,12 @@ def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
         for comparison in comparisons
     )
     if _are_counted(comparisons):
+        if _has_host_cpu(comparisons):
+            return plural(
+                "{count} comparison, host CPU included",
+                "{count} comparisons, host CPU included",
+                len(comparisons),
+            )
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(
         msg("{platforms} on {name}", platforms=_platforms(names), name=label)
