@@ -15,6 +15,8 @@ from vtax.report import document as doc
 from vtax.report.analysis import every_row
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.answers.gate.compute import check
+from vtax.report.answers.recommend.compute import recommend
+from vtax.report.answers.recommend.view import document_of as recommended
 from vtax.report.answers.result.show_notes import notes_under
 from vtax.report.parts.first_screen import left_early_line
 from vtax.report.renderers.format import english
@@ -112,6 +114,19 @@ def test_the_answer_says_what_left_and_when_where_all_else_is_in_every_block(sto
     said = [drawn(doc.Document("", (part,)), 200) for part in left_early_line(run.analysis())]
     line = f"Left early: slow after {made} of 8 blocks (1 comparison beyond a factor of {factor})"
     assert [text.strip() for text in said] == ([line] if stop == "budget" else [])
+
+
+def test_a_ranking_says_who_left_and_from_how_many_blocks_its_intervals_are():
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+
+    def trial(cell, block, number):
+        if cell.platform == "slow" and block >= 3:
+            return None
+        return {"values": {"speed": speed(cell.platform, block)}}
+
+    run = run.design(stop="budget", blocks=8, budget=60.0, margin=0.02).trials(trial)
+    text = drawn(recommended(recommend(run.analysis())), 200)
+    assert "intervals are from 8 blocks; those of slow from 3, since it left early\n" in text
 
 
 @pytest.mark.parametrize(("status", "lines"), [("interrupted", 0), ("finished", 1)])

@@ -203,8 +203,33 @@ def test_blocks_without_a_value_leave_the_others():
         run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3))
     )
     assert len(found.complete) == 3
-    assert found.units == 8
+    assert (found.units, standing(found, "kvm").units, standing(found, "docker").units) == (7, 7, 8)
     assert all(each.to_first for each in found.complete[1:])
+
+
+def test_a_platform_that_left_early_is_ranked_by_its_blocks_and_the_others_by_theirs():
+    """By those of all three platforms, the others would have 3 blocks."""
+
+    def after_three(platform: str, _: str, block: int) -> bool:
+        return platform == "gvisor" and block >= 3
+
+    found = recommend(run_of(blocks=12, drop=after_three))
+    others = recommend(run_of(blocks=12), choices=["docker", "kvm"])
+    assert names(found) == ["docker", "kvm", "gvisor"]
+    assert [each.score for each in found.standings[:2]] == [each.score for each in others.standings]
+    assert found.contributions == others.contributions
+    assert (found.units, standing(found, "gvisor").units) == (12, 3)
+    assert "intervals are from 12 blocks; those of gvisor from 3\n" in drawn(document_of(found))
+    assert found.standings[2].to_first.high < 1
+
+
+def test_one_value_of_a_platform_leaves_its_place_unsure_and_the_others_theirs():
+    def after_one(platform: str, _: str, block: int) -> bool:
+        return platform == "gvisor" and block >= 1
+
+    found = recommend(run_of(blocks=12, drop=after_one))
+    assert [each.to_first is None for each in found.standings] == [True, False, True]
+    assert "within noise of gvisor" in summary(found)
 
 
 def test_one_block_has_places_and_no_intervals(golden):

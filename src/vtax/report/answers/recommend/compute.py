@@ -60,7 +60,7 @@ def recommend(
     require_block(analysis)
     resources = weighted_of(analysis, weights)
     candidates = _choices(analysis, choices)
-    figures, units, left_out = figures_of(
+    figures, _, left_out = figures_of(
         analysis, {resource.name: resource.share for resource in resources}
     )
     if not figures:
@@ -71,6 +71,9 @@ def recommend(
     ranked_platforms = [p for p in candidates if any(p.name in figure.values for figure in figures)]
     lacking = {p.name: missing_of(analysis, p, figures) for p in ranked_platforms}
     complete_platforms = [p for p in ranked_platforms if not lacking[p.name]]
+    units_by_platform = {p.name: _fewest_units(p, figures) for p in ranked_platforms}
+    most_units = max(units_by_platform.values(), default=0)
+    units = min((n for n in units_by_platform.values() if n > most_units / 2), default=0)
     notes: list[Note] = (
         [Note("few-blocks-for-places", blocks=units)] if 1 < units < FEW_BLOCKS else []
     )
@@ -79,11 +82,9 @@ def recommend(
     contributions: tuple[Contribution, ...] = ()
     switches: tuple[RankSwitch, ...] = ()
     if complete_platforms:
-        effects, correlation = _effects(
-            analysis, figures, resources, [p.name for p in complete_platforms]
-        )
-        if correlation > 0:
-            notes.append(Note("dependent-places", correlation=correlation))
+        effects = _effects(analysis, figures, resources, [p.name for p in complete_platforms])
+        if effects.correlation > 0:
+            notes.append(Note("dependent-places", correlation=effects.correlation))
         order = np.argsort(-effects.score(shares), kind="stable").tolist()
         is_flattered = _lost_more(
             complete_platforms[order[0]].name,
@@ -98,7 +99,14 @@ def recommend(
             switches = _switches(effects, resources, complete_platforms)
     partial = _partial(figures, resources, ranked_platforms, lacking, standings)
     standings = sorted(
-        (*_beside(standings, partial), *partial),
+        (
+            replace(
+                standing,
+                units=units_by_platform[standing.platform.name],
+                has_left=_has_left(standing.platform, figures),
+            )
+            for standing in (*_beside(standings, partial), *partial)
+        ),
         key=lambda standing: (*standing.place, bool(standing.missing)),
     )
     if len(standings) < 2:
@@ -154,27 +162,39 @@ def _unranked(
             yield Unranked(platform, reason)
 
 
+def _fewest_units(platform: PlatformRecord, figures: Sequence[WorkloadMetric]) -> int:
+    """Return the blocks (or sessions) of the figure that has the fewest, of those that the platform has."""
+    return min(
+        int((~np.isnan(figure.values[platform.name])).sum())
+        for figure in figures
+        if platform.name in figure.values
+    )
+
+
+def _has_left(platform: PlatformRecord, figures: Sequence[WorkloadMetric]) -> bool:
+    """Whether the platform was let go of before the end, since a comparison was decided; see `result.settled`."""
+    return any(
+        row.settled
+        for figure in figures
+        for row in figure.point.rows
+        if row.platform.name == platform.name
+    )
+
+
 def _effects(
     analysis: Analysis,
     figures: Sequence[WorkloadMetric],
     resources: Sequence[Weighted],
     names: Sequence[str],
-) -> tuple[scores.Effects, float]:
+) -> scores.Effects:
     number = {resource.name: n for n, resource in enumerate(resources)}
     items = [
         scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names]))
         for f in figures
     ]
-    complete_items = [item for item in items if item.complete.any()]
-    if len(complete_items) < len(items):
-        names_of = ", ".join(names)
-        raise BadInput(
-            f"no block of {analysis.name} holds all of {names_of}",
-            hint="rank those that were measured together with --platform",
-        )
     effects = scores.effects_of(items, len(resources))
     if len(analysis.sessions) > 1:
-        return effects, 0.0
+        return effects
     return scores.allow_for_order(
         effects, items, np.array([resource.share for resource in resources])
     )
@@ -193,7 +213,6 @@ def _full(
         np.array([resource.share for resource in resources]),
         analysis.rule.confidence,
     )
-    is_judged = effects.df > 0 and not is_flattered
     of_all = 1 - (1 - confidence) / max(1, len(platforms) - 1)  # Bonferroni over the others
     unit = np.eye(len(resources))
     standings = []
@@ -203,9 +222,10 @@ def _full(
             if resource.share:
                 of_resources[resource.name] = _ratio(effects.interval(unit[k], n, None, confidence))
         to_first = None
-        if is_judged and n != order[0]:
-            to_first = _ratio(effects.interval(shares, n, order[0], of_all))
-            to_first = replace(to_first, confidence=confidence)
+        if not is_flattered and n != order[0]:
+            interval = effects.interval(shares, n, order[0], of_all)
+            if np.isfinite(interval.high):
+                to_first = replace(_ratio(interval), confidence=confidence)
         score = _ratio(effects.interval(shares, n, None, confidence))
         standings.append(Standing(platforms[n], score, of_resources, (place, place), to_first))
     return standings

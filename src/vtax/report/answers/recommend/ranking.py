@@ -36,8 +36,9 @@ class Standing:
     to_first: Annotated[
         Interval | None,
         Means(
-            "score / that of the first, with intervals that hold for all platforms at once; null of the first, with "
-            "one unit, where something is missing, and where the first failed in more of its trials than another"
+            "score / that of the first, with intervals that hold for all platforms at once; null of the first, where "
+            "it or the first has one unit, where something is missing, and where the first failed in more of its "
+            "trials than another"
         ),
     ] = None
     missing: Annotated[tuple[Missing, ...], Means("what was not tested on it")] = ()
@@ -48,6 +49,16 @@ class Standing:
             name="needed_to_be_first",
         ),
     ] = None
+    units: Annotated[
+        int,
+        Means(
+            "blocks (or sessions) of its figure that has the fewest: its intervals are from these"
+        ),
+    ] = 0
+    has_left: Annotated[
+        bool,
+        Means("whether it left the run early, since a comparison was decided", name="left_early"),
+    ] = False
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
@@ -131,7 +142,12 @@ class Recommendation:
         tuple[Unmeasured, ...],
         Means("resources with a weight that no platform was ranked by", name="not_tested"),
     ]
-    units: Annotated[int, Means("how many blocks or sessions")]
+    units: Annotated[
+        int,
+        Means(
+            "the fewest blocks (or sessions) of a platform, without those that have at most half as many as the most"
+        ),
+    ]
     is_of_sessions: Annotated[bool, Means("whether intervals are from sessions, not from blocks")]
     confidence: Annotated[float, Means("confidence level of intervals")]
     warnings: Annotated[
@@ -172,6 +188,21 @@ class Recommendation:
     def complete(self) -> tuple[Standing, ...]:
         """The platforms that lack nothing."""
         return tuple(standing for standing in self.standings if not standing.missing)
+
+    @property
+    def judged(self) -> tuple[Standing, ...]:
+        """The platforms behind the first that lack nothing; none where none can be told from it."""
+        others = self.complete[1:]
+        return others if any(standing.to_first is not None for standing in others) else ()
+
+    @property
+    def close(self) -> tuple[Standing, ...]:
+        """Those of them that are not behind the first beyond noise."""
+        return tuple(
+            standing
+            for standing in self.judged
+            if standing.to_first is None or standing.to_first.high >= 1
+        )
 
     @property
     def has_intervals(self) -> bool:

@@ -18,7 +18,6 @@ from vtax.report.answers.recommend.workload import (
     weighted_of,
 )
 from vtax.stats import scores
-from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.intervals import Interval
 from vtax.store.records import MARKS, PlatformRecord
 
@@ -112,19 +111,11 @@ def _cost(
     items = [
         scores.Item(0, f.share / total, f.values[platform.name][None, :]) for f in measured_figures
     ]
-    effects = scores.effects_of(items, 1)
-    complete = np.logical_and.reduce([item.complete for item in items])
-    series = sum(item.share * item.values[0, complete] for item in items)
-    correlation = (
-        0.0 if len(analysis.sessions) > 1 else max(dependence([np.asarray(series)]), default=0.0)
-    )
-    if correlation > 0:
-        widening, df = allow_for_dependence(
-            1.0, float(effects.df), int(complete.sum()), correlation
-        )
-        effects = scores.Effects(effects.means, effects.errors, max(1, math.floor(df)), widening)
-    level = analysis.rule.interval_confidence(max(effects.df + 1, 1))
-    interval = effects.interval(np.ones(1), 0, None, level)
+    one, effects = np.ones(1), scores.effects_of(items, 1)
+    if len(analysis.sessions) < 2:
+        effects = scores.allow_for_order(effects, items, one)
+    level = analysis.rule.interval_confidence(effects.fewest_units(one, [0]))
+    interval = effects.interval(one, 0, None, level)
     with np.errstate(over="ignore"):
         low, middle, high = (
             1 - float(np.exp(log)) for log in (interval.high, interval.estimate, interval.low)

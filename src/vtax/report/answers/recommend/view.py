@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from vtax.errors import BadInput
@@ -113,28 +114,22 @@ def _cautions(ranking: Recommendation) -> Iterator[doc.Inline]:
 
 def _choice(ranking: Recommendation) -> doc.Inline:
     """Return the platform with the best score, and which others are within noise of it."""
-    first, *other_standings = ranking.complete
+    first = ranking.complete[0]
     data: dict[str, doc.Inline] = {
         "platform": shared.platform_of(first.platform),
         "score": _score(first.score.estimate, ranking),
     }
-    leads = [standing for standing in other_standings if standing.to_first is not None]
-    if not leads:
+    if not ranking.judged:
         return msg(
             "{platform} has the best score, {score}; how sure that is cannot be said", **data
         )
-    close = [
-        shared.platform_of(standing.platform)
-        for standing in leads
-        if standing.to_first is not None and standing.to_first.high >= 1
-    ]
-    if not close:
+    if not ranking.close:
         return msg(
             "{platform} has the best score, {score}, ahead of the others beyond noise", **data
         )
     return msg(
         "{platform} has the best score, {score}, within noise of {others}",
-        others=listed(close),
+        others=listed(shared.platform_of(standing.platform) for standing in ranking.close),
         **data,
     )
 
@@ -148,7 +143,7 @@ def _decides(ranking: Recommendation) -> doc.Inline:
         "share": shared.amount_of(contribution.ratio),
         "second": ranking.complete[1].platform.name,
     }
-    if not ranking.has_intervals:
+    if not math.isfinite(contribution.ratio.high):
         data = {**data, "unit": msg("session") if ranking.is_of_sessions else msg("block")}
         return msg(
             "one {unit} in common: differences cannot be judged; most of this one is {resource}, where {first} "
@@ -169,15 +164,9 @@ def _decides(ranking: Recommendation) -> doc.Inline:
 
 def _host_cpu(ranking: Recommendation) -> Iterator[doc.Inline]:
     """Yield what the first and those that noise does not tell from it cost the host, which no score has."""
-    first, *other_standings = ranking.complete
-    close_standings = [
-        standing
-        for standing in other_standings
-        if standing.to_first is not None and standing.to_first.high >= 1
-    ]
     names = [
         standing.platform.name
-        for standing in (first, *close_standings)
+        for standing in (ranking.complete[0], *ranking.close)
         if standing.platform.name in ranking.host_cpu
     ]
     if names and all(resource.name != CPU for resource in ranking.resources if resource.weight):
@@ -276,6 +265,17 @@ def _row(
     )
 
 
+def _of_fewer(standing: Standing) -> doc.Inline:
+    """`those of gvisor from 3, since it left early`."""
+    data: dict[str, doc.Inline] = {
+        "platform": shared.platform_of(standing.platform),
+        "count": doc.Count(standing.units),
+    }
+    if standing.has_left:
+        return msg("those of {platform} from {count}, since it left early", **data)
+    return msg("those of {platform} from {count}", **data)
+
+
 def _lacks(missing: Missing) -> doc.Inline:
     """`disk`, or `disk in part (fio direct)`."""
     if missing.whole:
@@ -305,7 +305,8 @@ def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
                 "intervals are from {count} sessions",
                 ranking.units,
             )
-        yield doc.Paragraph(text, "muted")
+        fewer = [standing for standing in ranking.standings if standing.units < ranking.units]
+        yield doc.Paragraph(joined([text, *map(_of_fewer, fewer)], "; "), "muted")
     if ranking.reference is not None:
         yield doc.Paragraph(
             msg(
