@@ -126,7 +126,7 @@ def test_a_ranking_says_who_left_and_from_how_many_blocks_its_intervals_are():
 
     run = run.design(stop="budget", blocks=8, budget=60.0, margin=0.02).trials(trial)
     text = drawn(recommended(recommend(run.analysis())), 200)
-    assert "intervals are from 8 blocks; those of slow from 3, since it left early\n" in text
+    assert "intervals are from 8 blocks; those of slow from 3, having left early\n" in text
 
 
 @pytest.mark.parametrize(("status", "lines"), [("interrupted", 0), ("finished", 1)])

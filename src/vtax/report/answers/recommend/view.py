@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from vtax.errors import BadInput
+from vtax.grouping import by_key
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.answers.recommend.compute import recommend
@@ -265,15 +266,19 @@ def _row(
     )
 
 
-def _of_fewer(standing: Standing) -> doc.Inline:
-    """`those of gvisor from 3, since it left early`."""
-    data: dict[str, doc.Inline] = {
-        "platform": shared.platform_of(standing.platform),
-        "count": doc.Count(standing.units),
-    }
-    if standing.has_left:
-        return msg("those of {platform} from {count}, since it left early", **data)
-    return msg("those of {platform} from {count}", **data)
+def _of_fewer(ranking: Recommendation) -> Iterator[doc.Inline]:
+    """Yield `those of gvisor from 3, having left early`, of platforms alike together."""
+    platforms_by_units = by_key(
+        ((standing.units, standing.has_left), shared.platform_of(standing.platform))
+        for standing in ranking.standings
+        if standing.units < ranking.units
+    )
+    for (units, has_left), platforms in platforms_by_units.items():
+        data: dict[str, doc.Inline] = {"platforms": listed(platforms), "count": doc.Count(units)}
+        if has_left:
+            yield msg("those of {platforms} from {count}, having left early", **data)
+        else:
+            yield msg("those of {platforms} from {count}", **data)
 
 
 def _lacks(missing: Missing) -> doc.Inline:
@@ -305,8 +310,7 @@ def _notes(ranking: Recommendation) -> Iterator[doc.Paragraph]:
                 "intervals are from {count} sessions",
                 ranking.units,
             )
-        fewer = [standing for standing in ranking.standings if standing.units < ranking.units]
-        yield doc.Paragraph(joined([text, *map(_of_fewer, fewer)], "; "), "muted")
+        yield doc.Paragraph(joined([text, *_of_fewer(ranking)], "; "), "muted")
     if ranking.reference is not None:
         yield doc.Paragraph(
             msg(
