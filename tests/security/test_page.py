@@ -216,7 +216,7 @@ def test_connections_that_ask_much_and_read_nothing_delay_nobody_by_all_that_the
             before = len(begun)
             assert server.get("/").status == 200
             most = max(most, len(begun) - before)
-    assert most < 25
+    assert most < 100  # of the 1200 that they ask for; 25 on a host that does nothing else
     assert server.bugs == []
 
 
