@@ -195,21 +195,14 @@ def _new_session(step: NextStep) -> doc.Inline:
 def _further_blocks(step: NextStep) -> doc.Inline:
     """Say what further blocks would decide, in this run or in a new one."""
     do = _of_blocks(step)
-    if not step.decides and _has_host_cpu(step.left):
-        return plural(
-            "Next: {step} would decide about {decides} of {count} undecided comparison, host CPU included.",
-            "Next: {step} would decide about {decides} of {count} undecided comparisons, host CPU included.",
-            len(step.left),
-            step=do,
-            decides=doc.Count(round(step.chances)),
-        )
     if not step.decides:
-        return plural(
-            "Next: {step} would decide about {decides} of {count} undecided comparison.",
-            "Next: {step} would decide about {decides} of {count} undecided comparisons.",
-            len(step.left),
+        count = len(step.left)
+        undecided = plural("{count} undecided comparison", "{count} undecided comparisons", count)
+        return msg(
+            "Next: {step} would decide about {decides} of {comparisons}.",
             step=do,
             decides=doc.Count(round(step.chances)),
+            comparisons=_noting_host_cpu(undecided, step.left),
         )
     decides = _named(step.decides)
     if step.is_first_verdict:
@@ -265,9 +258,11 @@ def _are_counted(comparisons: Sequence[UndecidedRow]) -> bool:
     )
 
 
-def _has_host_cpu(comparisons: Sequence[UndecidedRow]) -> bool:
-    """Whether some are of costs, which the answer counts apart from speeds."""
-    return any(not comparison.section.metric.is_primary for comparison in comparisons)
+def _noting_host_cpu(count: doc.Inline, comparisons: Sequence[UndecidedRow]) -> doc.Inline:
+    """Return the number of comparisons; with a note where some are of costs, which the answer counts apart."""
+    if all(comparison.section.metric.is_primary for comparison in comparisons):
+        return count
+    return msg("{comparisons}, host CPU included", comparisons=count)
 
 
 def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
@@ -277,13 +272,8 @@ def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
         for comparison in comparisons
     )
     if _are_counted(comparisons):
-        if _has_host_cpu(comparisons):
-            return plural(
-                "{count} comparison, host CPU included",
-                "{count} comparisons, host CPU included",
-                len(comparisons),
-            )
-        return plural("{count} comparison", "{count} comparisons", len(comparisons))
+        count = plural("{count} comparison", "{count} comparisons", len(comparisons))
+        return _noting_host_cpu(count, comparisons)
     return listed(
         msg("{platforms} on {name}", platforms=_platforms(names), name=label)
         for label, names in of.items()
