@@ -46,7 +46,7 @@ from vtax.stats.terms import MetricRole
 _MAX_EXPECTED_S = 3600.0
 _TIMEOUT_S = 300.0
 _LONG_OUTPUT = 1 << 20  # characters
-_PARSER_S = 10.0  # for one of them, as for the outputs of a trial: what is not linear needs minutes
+_PARSER_S = 2.0  # for one of them
 _GARBAGE = ("", "\n", "{}", "[]", "null", "0 0 0\n", "vtax: \ufffd\x00 is no output\n" * 50)
 _CONTEXT = Context(1, MEMORY_BYTES, mtu=1500)
 
