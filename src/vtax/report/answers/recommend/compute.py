@@ -60,7 +60,7 @@ def recommend(
     require_block(analysis)
     resources = weighted_of(analysis, weights)
     candidates = _choices(analysis, choices)
-    figures, _, left_out = figures_of(
+    figures, left_out = figures_of(
         analysis, {resource.name: resource.share for resource in resources}
     )
     if not figures:

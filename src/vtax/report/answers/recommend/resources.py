@@ -59,7 +59,7 @@ def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
     if not analysis.primary or analysis.blocks < 1:
         return ()
     resources = weighted_of(analysis, None)
-    figures, _, _ = figures_of(analysis, {resource.name: resource.share for resource in resources})
+    figures, _ = figures_of(analysis, {resource.name: resource.share for resource in resources})
     costs_of_resources = []
     for resource in resources:
         resource_figures = [figure for figure in figures if figure.resource == resource.name]
@@ -80,7 +80,7 @@ def host_cpu_of(analysis: Analysis) -> dict[str, Interval]:
     It is the geometric mean over the benchmarks; platforms that lack one, and the baseline, are left out.
     """
     shares = {**dict.fromkeys(WEIGHABLE, 0.0), CPU: 1.0}
-    figures, _, _ = figures_of(analysis, shares)
+    figures, _ = figures_of(analysis, shares)
     answers = [figure for figure in figures if figure.section.is_answer]
     cost_by_platform = {}
     for platform in analysis.platforms:

@@ -189,9 +189,8 @@ def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> doc.Inline:
 
 def figures_of(
     analysis: Analysis, shares: Mapping[str, float]
-) -> tuple[list[WorkloadMetric], int, list[tuple[Section, ResultPoint]]]:
-    """Return every primary metric at every point that has a weight; how many units there are; and what the baseline
-    lacks.
+) -> tuple[list[WorkloadMetric], list[tuple[Section, ResultPoint]]]:
+    """Return every primary metric at every point that has a weight, and what the baseline lacks.
 
     Benchmarks count alike within a resource, metrics within a benchmark, points within a metric.
     """
@@ -211,14 +210,10 @@ def figures_of(
                 figures.append((section, point, values))
             else:
                 left_out.append((section, point))
-    return (
-        [
-            WorkloadMetric(*figure, _share(figure[0], [s for s, _, _ in figures]))
-            for figure in figures
-        ],
-        units,
-        left_out,
-    )
+    weighted_figures = [
+        WorkloadMetric(*figure, _share(figure[0], [s for s, _, _ in figures])) for figure in figures
+    ]
+    return weighted_figures, left_out
 
 
 def _share(section: Section, figures: Sequence[Section]) -> float:
