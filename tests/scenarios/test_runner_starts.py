@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +206,25 @@ def test_a_request_to_stop_waits_for_those_on_their_way_and_requests_no_more(dri
         executed(plan, store, home)
     assert len(driver.started) == 1 + 1 + 1
     assert all(guest.process.poll() is not None for guest in driver.started)
+    assert list(home.guests.iterdir()) == []
+
+
+def test_a_request_to_stop_while_they_are_handed_out_requests_none(
+    driver, store, home, monkeypatch
+):
+    submit = ThreadPoolExecutor.submit
+
+    def stopped_within(pool: ThreadPoolExecutor, *given: Any) -> Future[Any]:
+        submitted = submit(pool, *given)
+        if given[0].__name__ == "_requested":
+            time.sleep(0.2)  # its thread runs meanwhile, and nobody has heard of it yet
+            os.kill(os.getpid(), signal.SIGTERM)
+        return submitted
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", stopped_within)
+    with pytest.raises(RunInterrupted):
+        executed(plan_of(bursts(2)), store, home)
+    assert len(driver.started) == 1 + 1
     assert list(home.guests.iterdir()) == []
 
 

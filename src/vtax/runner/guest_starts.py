@@ -129,18 +129,21 @@ class _Burst:
         self.ready = []
         if self._guests == 1:
             return [self._time_stages(0)]
-        is_over = Event()
+        may_begin, is_over = Event(), Event()
         started: list[Future[Stages]] = []
         try:
             for number in range(self._guests):
-                started.append(self._threads.submit(self._requested, number, is_over))
+                started.append(self._threads.submit(self._requested, number, may_begin, is_over))
+            may_begin.set()  # not before all are known here: who stops the run waits for each of them
             return [one.result() for one in started]
         finally:
             is_over.set()
+            may_begin.set()
             wait(started)  # a guest that is on its way when the run is stopped would outlive it
 
-    def _requested(self, number: int, is_over: Event) -> Stages:
+    def _requested(self, number: int, may_begin: Event, is_over: Event) -> Stages:
         """Start a guest when it is its turn; return its stages, or why it did not start."""
+        may_begin.wait()
         is_over.wait(number * self._benchmark.stagger_s(self._parameters))
         if is_over.is_set():
             return {ERROR: "the run was stopped"}
