@@ -41,6 +41,7 @@ platforms = {platforms}
 memory = "512MiB"
 
 [design]
+order = "rounds"
 stop = "budget"
 budget = "5min"
 

@@ -25,6 +25,11 @@ from vtax.study.model import BenchmarkTable
 from vtax.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
+_ORDERS = {
+    "randomized": "randomized order",
+    "rounds": "rounds over guests that are all alive",
+    "sequential": "sequential order",
+}
 _CELLS_LISTED = 100_000
 _A_MINUTE_S = 60
 CONFIRMED_ABOVE_S = 3600.0
@@ -156,7 +161,7 @@ def announce(
         notify(f"changed by {change}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {design.rule.planned(_sessions(plan))}, "
-        f"{design.order} order, seed {plan.seed}"
+        f"{_ORDERS[design.order]}, seed {plan.seed}"
     )
     notify(
         f"about {format_duration(block_s)} per block{_total_duration(plan)}; {source_of_estimate(plan)}"

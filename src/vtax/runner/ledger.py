@@ -28,12 +28,13 @@ UNREAD_S = 3.0
 
 @dataclass(frozen=True)
 class _MadeTrial:
-    """A trial that was made and is not stored.
+    """A trial that was made in a guest and is not stored.
 
     position: in the whole run.
     is_first: it was its guest's first.
     """
 
+    guest: OpenGuest
     planned: PlannedTrial
     position: int
     trial: MeasuredTrial | TrialResult
@@ -69,7 +70,7 @@ class Ledger:
         self._progress = progress
         self._done = run.handle.done()
         self._position = run.handle.next_position()
-        self._made: list[_MadeTrial] = []  # in the guest that is there
+        self._made: list[_MadeTrial] = []  # in the guests that are there
         self._unread_s = 0.0
         self._of_failed_starts: list[_ReadTrial] = []
         self._failures = TrialFailures()
@@ -97,7 +98,7 @@ class Ledger:
         self, guest: OpenGuest, planned: PlannedTrial, trial: MeasuredTrial | TrialResult
     ) -> None:
         """Take a trial that was made in a guest; that of a guest that did not start waits until another one has."""
-        made = _MadeTrial(planned, self._position, trial, is_first=guest.trials == 1)
+        made = _MadeTrial(guest, planned, self._position, trial, is_first=guest.trials == 1)
         self._position += 1
         self._done.add(planned.key)
         if not guest.has_started:
@@ -109,10 +110,10 @@ class Ledger:
             self._unread_s += trial.outside_s
             if self._unread_s < UNREAD_S:
                 return
-        self.store(guest)
+        self.store()
 
-    def store(self, guest: OpenGuest) -> None:
-        """Read the trials that were made in a guest, store them with it in one transaction, and report them."""
+    def store(self) -> None:
+        """Read the trials that were made, store them with their guests in one transaction, and report them."""
         made, self._made = self._made, []
         self._unread_s = 0.0
         if not made:
@@ -121,13 +122,12 @@ class Ledger:
             results = []
             for trial in made:
                 result = trial.trial.read(self._parsers)
-                self._judge_guest(guest, trial, result)
+                self._judge_guest(trial, result)
                 results.append(result)
             with self._run.together():
-                guest_id = guest.store()
                 trials = []
                 for trial, result in zip(made, results, strict=True):
-                    trials.append(_ReadTrial(trial, result, guest_id))
+                    trials.append(_ReadTrial(trial, result, trial.guest.store()))
                 self._add_to_store(trials)
             self._report(trials)
 
@@ -145,9 +145,9 @@ class Ledger:
             record = trial_record(made.planned, made.position, trial.guest_id, trial.result)
             self._run.add_trial(record)
 
-    def _judge_guest(self, guest: OpenGuest, trial: _MadeTrial, result: TrialResult) -> None:
+    def _judge_guest(self, trial: _MadeTrial, result: TrialResult) -> None:
         """Have a guest replaced whose trial failed."""
-        cell = trial.planned.cell.key
+        cell, guest = trial.planned.cell.key, trial.guest
         guest.is_spoilt |= bool(result.traceback)
         guest.is_spoilt |= self._failures.spoils_guest(cell, result.error, is_first=trial.is_first)
 

@@ -230,6 +230,10 @@ class OpenGuest:
 
         return read
 
+    def rest(self) -> None:
+        """Stop what it keeps running for its next trial, since another guest has its turn before."""
+        self._servers.stop_but([])
+
     def unstored_trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest, which has started, and read it."""
         return self._measure(cell).read(self._run.parsers)

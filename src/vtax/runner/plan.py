@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.platforms.confinement import Isolation
-from vtax.runner import consent, networks, tuning
+from vtax.runner import consent, memory, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.elsewhere import check_other_machines
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
@@ -34,10 +35,12 @@ from vtax.study.expand import Colocation, key_of
 from vtax.study.fields import Privilege, Scratch
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
+from vtax.units import about_size
 
 _START_S: Mapping[Isolation, float] = {"nothing": 0.2, "confined": 0.5, "kernel": 3.0}
 """Seconds of a guest's start and end, by what isolates it. Those of the user's own machines are not known."""
 _EMULATED_START_S, _EMULATED_TRIAL_S = 3.0, 0.5
+_MOST_ROUNDS = 10  # more gain little, and leave few fresh guests
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,25 @@ class Plan:
                 trials.append(PlannedTrial(cell, life.block, number, is_warmup))
         return trials
 
+    def rounds(self, lives: Sequence[GuestLife]) -> Iterator[tuple[int, PlannedTrial]]:
+        """Yield the trials of guests that are alive at once, in the order they run, with the guest's number among them.
+
+        Points in random order; the trials of a point are rounds, each of which visits all guests in fresh random
+        order. Drawn from the plan's seed and the block's number, as the order of `guests`.
+        """
+        generator = random.Random(f"{self.seed}/{lives[0].block}/rounds")
+        rounds: defaultdict[tuple[str, int], list[tuple[int, PlannedTrial]]] = defaultdict(list)
+        for guest, life in enumerate(lives):
+            for trial in self.trials_of(life):
+                rounds[trial.cell.point.key, trial.number].append((guest, trial))
+        points = list(dict.fromkeys(point for point, _ in rounds))
+        generator.shuffle(points)
+        for point in points:
+            for number in range(self.trials_per_cell):
+                visits = rounds[point, number]
+                generator.shuffle(visits)
+                yield from visits
+
     def largest_of(self, platform: str) -> Point | None:
         """Return the point at which most guests of a platform run at once; None when it has no cells."""
         points = [cell.point for cell in self.cells if cell.platform.name == platform]
@@ -264,13 +286,27 @@ class Plan:
                 cost = self.stored_costs.of_cells[cell.key]
                 block_s += cost.block_s + cost.trial_s * self.study.design.trials
             return block_s
-        context = self.context()
-        emulated = self.emulated
+        return self._trials_s(cells) * self.trials_per_cell + self._starts_s(without)
+
+    @property
+    def rounds_that_pay(self) -> int:
+        """How many rounds over guests that are alive at once leave a third of the time to their starts."""
+        rounds = round(2 * self._starts_s() / self._trials_s(self.cells))
+        return max(1, min(rounds, _MOST_ROUNDS))
+
+    def _trials_s(self, cells: Iterable[PlannedCell]) -> float:
+        """Return an estimate of the time of one trial of each of these cells, by defaults."""
+        context, emulated = self.context(), self.emulated
         trials_s = 0.0
         for cell in cells:
             trials_s += cell.point.expected_s(context)
             if cell.platform.name in emulated:
                 trials_s += _EMULATED_TRIAL_S
+        return trials_s
+
+    def _starts_s(self, without: Collection[str] = ()) -> float:
+        """Return an estimate of the time of the starts of a block, by defaults. without: names of platforms."""
+        emulated = self.emulated
         starts_s = 0.0
         for life in self.guests(0):
             platform = life.platform
@@ -279,7 +315,7 @@ class Plan:
             starts_s += _START_S[platform.driver.isolation(platform.options)]
             if platform.name in emulated:
                 starts_s += _EMULATED_START_S
-        return trials_s * self.trials_per_cell + starts_s
+        return starts_s
 
     @cached_property
     def _cells_by_guest(self) -> list[tuple[PlannedCell, ...]]:
@@ -368,7 +404,7 @@ def make_plan(
         seed = random.SystemRandom().randrange(2**31)
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
     names = {platform.name for platform in available}
-    return Plan(
+    plan = Plan(
         study=study,
         source=source,
         seed=seed,
@@ -382,6 +418,7 @@ def make_plan(
         digest=loaded.digest,
         untested=tuple(entry for entry in untested if entry.platform.name in names),
     )
+    return _with_rounds(plan) if study.design.order == "rounds" else plan
 
 
 def _untested(
@@ -491,6 +528,50 @@ def _refuse_nothing_to_compare(
             where=f"{source}: [design], key stop",
             hint="name further platforms, or use stop = 'precision'",
         )
+
+
+def _with_rounds(plan: Plan) -> Plan:
+    """Return a plan in rounds, as many in a block as the study says; else those that pay, or guests one at a time.
+
+    Raises BadInput when it says how many and the guests of a block cannot all be alive at once.
+    """
+    study = plan.study
+    crowd = _crowd_of(plan)
+    if "trials" in study.design.model_fields_set:
+        if crowd:
+            raise crowd
+        return plan
+    rounds = 1 if crowd else plan.rounds_that_pay
+    order = "rounds" if rounds > 1 else "randomized"
+    design = study.design.model_copy(update={"order": order, "trials": rounds})
+    return replace(plan, study=study.model_copy(update={"design": design}))
+
+
+def _crowd_of(plan: Plan) -> BadInput | None:
+    """Return why the guests of a block cannot all be alive at once; None where they can."""
+    lives, guest_bytes = plan.guests(0), plan.study.guest.memory
+    where = f"{plan.source}: [design], key order"
+    hint = "use order = 'randomized', which has one guest at a time"
+    if any(life.colocation.total > 1 for life in lives):
+        what = (
+            "'rounds' have the guests of all platforms alive, so that none has others at its side"
+        )
+        return BadInput(what, where=where, hint=hint)
+    if len({life.tuning for life in lives}) > 1:
+        what = (
+            "'rounds' have the guests of all platforms alive, and a host has one tuning at a time"
+        )
+        return BadInput(what, where=where, hint=hint)
+    guests_of: Counter[memory.Memory] = Counter()
+    for life in lives:
+        largest = max(cell.point.guests_here for cell in life.cells)
+        guests_of[memory.platform_memory(life.platform)] += largest
+    for pool, guests in guests_of.items():
+        if not pool.fits(guests, guest_bytes):
+            needed = about_size(guests * (guest_bytes + pool.overhead_bytes))
+            what = f"'rounds' have {guests} guests alive, with {needed} of memory, and {pool}"
+            return BadInput(what, where=where, hint=hint)
+    return None
 
 
 def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:

@@ -167,7 +167,7 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
 
 def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
     """Return the block that a run was in last. begun: (cell key, block)."""
-    if plan.study.design.order == "randomized":
+    if plan.study.design.order != "sequential":
         return max(block for _, block in begun)
     last = 0
     for life in plan.sequential_guests():

@@ -9,8 +9,8 @@ and removes all resources; `vtax resume` continues the run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from vtax.benchmarks.base import Benchmark
 from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, StoreError, VtaxError
@@ -89,15 +89,38 @@ class Session:
         return "all blocks are done"
 
     def _measure_block(self, block: int, cells: frozenset[str]) -> None:
-        """Measure these cells in a fresh guest of every platform, in the random order of the plan."""
+        """Measure these cells in a fresh guest of every platform, in the random order of the plan or in rounds."""
         lives = self._plan.guests(block)
         if block == 0:
             lives = self._limits.rising(lives)
-        for life in lives:
+        if self._plan.study.design.order == "rounds":
+            self._measure_in_rounds(lives, cells)
+        for life in lives:  # after rounds, what lost guests of them have left
             self._measure_guest(life, cells)
         if cells:
             self._progress.end_block()
             self._run.observer.block_ended(block)
+
+    def _measure_in_rounds(self, lives: Sequence[GuestLife], cells: Collection[str]) -> None:
+        """Start these guests, make their pending trials of these cells in rounds over all of them, and end them."""
+        visits = []
+        for number, trial in self._plan.rounds(lives):
+            if self._is_pending(trial, cells):
+                visits.append((number, trial))
+        guests = {}
+        with ExitStack() as alive:
+            for number in sorted({number for number, _ in visits}):
+                guests[number] = alive.enter_context(OpenGuest(lives[number], self._run))
+                self._judge_start(guests[number])
+            try:
+                for number, trial in visits:
+                    guest = guests[number]
+                    if not guest.lost:
+                        insist()
+                        self._measure_trial(guest, trial)
+                        guest.rest()
+            finally:
+                self._ledger.store()
 
     def _measure_guest(self, life: GuestLife, cells: Collection[str]) -> None:
         """Start a guest, make its pending trials of these cells, and end it; a lost guest is replaced for the rest."""
@@ -110,7 +133,7 @@ class Session:
                         insist()
                         self._measure_trial(guest, trials.pop(0))
                 finally:
-                    self._ledger.store(guest)
+                    self._ledger.store()
 
     def _measure_trial(self, guest: OpenGuest, trial: PlannedTrial) -> None:
         """Make a trial in a guest; it is read and stored when there is time."""
@@ -133,7 +156,7 @@ class Session:
         """
         known = self._lengths.known(cell) if guest.has_started else cell
         if known is None:
-            self._ledger.store(guest)
+            self._ledger.store()
             known = self._lengths.find_out(cell, guest.unstored_trial)
             self._run.handle.set_parameter(cell.key, *known.point.count_of_work)
         return known
@@ -167,12 +190,12 @@ class Session:
 
     def _pending_trials(self, life: GuestLife, cells: Collection[str]) -> list[PlannedTrial]:
         """Return the trials of a guest that are to be made, without those of too many guests."""
-        trials = []
-        for trial in self._plan.trials_of(life):
-            is_wanted = trial.cell.key in cells and not self._limits.is_beyond(trial.cell)
-            if is_wanted and not self._ledger.is_made(trial):
-                trials.append(trial)
-        return trials
+        return [trial for trial in self._plan.trials_of(life) if self._is_pending(trial, cells)]
+
+    def _is_pending(self, trial: PlannedTrial, cells: Collection[str]) -> bool:
+        """Return whether a trial of one of these cells is to be made."""
+        is_wanted = trial.cell.key in cells and not self._limits.is_beyond(trial.cell)
+        return is_wanted and not self._ledger.is_made(trial)
 
     def _judge_start(self, guest: OpenGuest) -> None:
         """Store trials of guests that did not start once another guest has started.

@@ -95,7 +95,8 @@ class DesignTable(StudyTable):
         1,
         ge=1,
         le=limits.MAX_TRIALS_OF_A_CELL,
-        description="measured trials of every cell in every block",
+        description="measured trials of every cell in every block; of 'rounds', unless declared, as many as leave a "
+        "third of the time to the starts of guests, at most 10",
     )
     warmup: int = Field(
         0,
@@ -103,10 +104,11 @@ class DesignTable(StudyTable):
         le=limits.MAX_TRIALS_OF_A_CELL,
         description="trials of every cell before the measured ones; kept, marked, not used",
     )
-    order: Literal["randomized", "sequential"] = Field(
+    order: Literal["randomized", "rounds", "sequential"] = Field(
         "randomized",
-        description="of platforms and cells in a block; 'sequential': all blocks of one platform, then of the next, "
-        "as published studies ran, with the rule 'fixed' only",
+        description="of platforms and cells in a block; 'rounds': all guests of a block are alive, and each of a "
+        "cell's 'trials' visits all of them; 'sequential': all blocks of one platform, then of the next, as "
+        "published studies ran, with the rule 'fixed' only",
     )
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(

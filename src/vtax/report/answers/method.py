@@ -179,6 +179,10 @@ def _blocks(analysis: Analysis) -> Iterator[doc.Inline]:
         yield msg(
             "The order is sequential: all blocks of one platform ran before those of the next."
         )
+    if design.get("order") == "rounds":
+        yield msg(
+            "All guests of a block were alive: each round of a cell's trials visited them in fresh random order."
+        )
     trials, warmup = design.get("trials", 1), design.get("warmup", 0)
     yield plural(
         "A cell has {count} measured trial in a block{warmup}",

@@ -1,0 +1,153 @@
+"""Rounds over guests that are alive at once: their order, a lost guest, stopping, and how many pay."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from scripted import StopAfter, executed, plan_of, store_each_trial, study
+
+from vtax.errors import BadInput, RunInterrupted
+from vtax.runner import memory
+from vtax.runner.begin import begin
+from vtax.runner.events import Observer
+from vtax.runner.open_guest import OpenGuest
+from vtax.runner.session import execute
+from vtax.store.query import load
+
+
+def in_rounds(blocks: int = 2, trials: int | None = 4, **changes: Any) -> dict[str, Any]:
+    design = {"order": "rounds", "blocks": blocks, "seed": 7}
+    if trials is not None:
+        design["trials"] = trials
+    benchmark = [{"name": "script", "factors": {"size": [1, 2]}}]
+    return study(**{"benchmark": benchmark, "design": design, **changes})
+
+
+def visits_of(store, run) -> list[tuple[int, str, str]]:
+    """Return (block, platform, levels) of the trials of a run, in the order they ran."""
+    data = load(store.engine, run)
+    cells = data.run.cells
+    trials = sorted(
+        zip(
+            data.trials.position.tolist(),
+            data.trials.block.tolist(),
+            data.trials.cell.tolist(),
+            strict=True,
+        )
+    )
+    return [
+        (block, cells[cell].platform, str(dict(cells[cell].levels))) for _, block, cell in trials
+    ]
+
+
+def test_every_round_visits_all_guests_once_and_a_block_has_one_guest_of_each(driver, store, home):
+    run = executed(plan_of(in_rounds()), store, home)
+    visits = visits_of(store, run)
+    assert len(visits) == 2 * 2 * 2 * 4
+    rounds = list(zip(visits[::2], visits[1::2], strict=True))
+    for visit, other in rounds:
+        assert {visit[1], other[1]} == {"native", "other"}
+        assert (visit[0], visit[2]) == (other[0], other[2])
+    points = [(a[0], a[2]) for a, _ in rounds]
+    assert sum(a != b for a, b in pairwise(points)) == 2 * 2 - 1  # the rounds of a point in a row
+    assert len({first[1] for first, _ in rounds}) == 2  # in changing order
+    assert len(driver.started) == 2 * 2
+    assert list(home.guests.iterdir()) == []
+
+
+def test_the_order_of_rounds_is_the_same_again(driver):
+    orders = []
+    for _ in range(2):
+        plan = plan_of(in_rounds())
+        trials = plan.rounds(plan.guests(1))
+        orders.append([(number, trial.key) for number, trial in trials])
+    assert orders[0] == orders[1]
+    assert orders[0] != sorted(orders[0])
+
+
+def test_nothing_of_a_guest_runs_beside_the_trial_of_another(driver, store, home, monkeypatch):
+    rested, measured, rest, measure = [], [], OpenGuest.rest, OpenGuest.measure
+
+    def noted_rest(guest: OpenGuest) -> None:
+        rested.append(guest)
+        rest(guest)
+
+    def noted_measure(guest: OpenGuest, cell: Any) -> Any:
+        assert measured == rested
+        measured.append(guest)
+        return measure(guest, cell)
+
+    monkeypatch.setattr(OpenGuest, "rest", noted_rest)
+    monkeypatch.setattr(OpenGuest, "measure", noted_measure)
+    executed(plan_of(in_rounds(blocks=1)), store, home)
+    assert len(measured) == len(rested) == 2 * 2 * 4
+
+
+def test_a_guest_that_dies_leaves_the_rounds_and_another_makes_its_trials(
+    driver, store, home, tmp_path, monkeypatch
+):
+    store_each_trial(monkeypatch)
+    dies_once = f"mkdir {tmp_path}/dead 2>/dev/null && kill -KILL $PPID; echo 1"
+    benchmark = [{"name": "script", "parameters": {"code": dies_once}}]
+    run = executed(plan_of(in_rounds(blocks=1, benchmark=benchmark)), store, home)
+    data = load(store.engine, run)
+    assert len(data.trials.id) == 2 * 4
+    assert len(data.failures) == 1
+    assert len(driver.started) == 2 + 1
+    assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def test_a_platform_whose_guest_does_not_start_fails_alone(driver, store, home):
+    run = executed(plan_of(in_rounds(platforms=["native", "broken"])), store, home)
+    data = load(store.engine, run)
+    assert data.trials.is_ok.sum() == 2 * 2 * 4
+    assert len(data.failures) == 2 * 2 * 4
+
+
+def test_what_is_stopped_within_a_round_is_resumed_to_the_same_trials(
+    driver, store, home, monkeypatch
+):
+    store_each_trial(monkeypatch)
+    plan = plan_of(in_rounds())
+    run = begin(store, plan, vtax_version="test")
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, StopAfter(5))
+    assert list(home.guests.iterdir()) == []
+    execute(plan, store.open_run(run.name), home, Observer())
+    again = store.open_run(run.name)
+    planned = [
+        (block, trial.cell.platform.name, str(dict(trial.cell.point.levels)))
+        for block in range(2)
+        for _, trial in plan.rounds(plan.guests(block))
+    ]
+    assert visits_of(store, again) == planned
+
+
+def test_rounds_that_are_not_declared_leave_a_third_of_the_time_to_starts(driver):
+    def planned(sizes: int) -> tuple[str, int]:
+        benchmark = [{"name": "script", "factors": {"size": list(range(1, sizes + 1))}}]
+        design = plan_of(in_rounds(trials=None, benchmark=benchmark)).study.design
+        return design.order, design.trials
+
+    assert planned(4) == ("rounds", 5)  # two guests of 0.5 s, and rounds of 8 trials of 0.05 s
+    assert planned(1) == ("rounds", 10)
+    assert planned(30) == ("randomized", 1)
+
+
+def test_guests_that_memory_does_not_hold_at_once_are_refused_or_live_one_at_a_time(
+    driver, monkeypatch
+):
+    monkeypatch.setattr(memory, "host_memory", lambda: 3 << 29)
+    declared = in_rounds(guest={"vcpus": 1, "memory": "1GiB"})
+    with pytest.raises(BadInput, match="2 guests alive, with 2 GiB of memory"):
+        plan_of(declared)
+    del declared["design"]["trials"]
+    assert plan_of(declared).study.design.order == "randomized"
+
+
+def test_guests_side_by_side_are_refused(driver):
+    benchmark = [{"name": "script", "guests": [1, 2]}]
+    with pytest.raises(BadInput, match="none has others at its side"):
+        plan_of(in_rounds(benchmark=benchmark))
