@@ -136,6 +136,18 @@ def test_rounds_that_are_not_declared_leave_a_third_of_the_time_to_starts(driver
     assert planned(30) == ("randomized", 1)
 
 
+def test_rounds_leave_room_in_a_budget_for_enough_blocks(driver):
+    def planned(budget: str) -> tuple[str, int]:
+        design = {"order": "rounds", "stop": "budget", "budget": budget}
+        design_in_force = plan_of(in_rounds(design=design)).study.design
+        return design_in_force.order, design_in_force.trials
+
+    assert planned("1min") == ("rounds", 10)
+    # ten blocks of two guests of 0.5 s, and rounds of two trials of 0.05 s at two points
+    assert planned("15.1s") == ("rounds", 2)
+    assert planned("11s") == ("randomized", 1)
+
+
 def test_guests_that_memory_does_not_hold_at_once_are_refused_or_live_one_at_a_time(
     driver, monkeypatch
 ):

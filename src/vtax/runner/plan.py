@@ -290,8 +290,15 @@ class Plan:
 
     @property
     def rounds_that_pay(self) -> int:
-        """How many rounds over guests that are alive at once leave a third of the time to their starts."""
-        rounds = round(2 * self._starts_s() / self._trials_s(self.cells))
+        """How many rounds over guests that are alive at once leave a third of the time to their starts.
+
+        Fewer where a budget would hold less than twice the blocks that a verdict needs.
+        """
+        starts_s, trials_s = self._starts_s(), self._trials_s(self.cells)
+        rounds = round(2 * starts_s / trials_s)
+        if self.study.design.budget is not None:
+            block_s = self.study.design.budget / (2 * MINIMUM_BLOCKS)
+            rounds = min(rounds, int((block_s - starts_s) / trials_s))
         return max(1, min(rounds, _MOST_ROUNDS))
 
     def _trials_s(self, cells: Iterable[PlannedCell]) -> float:
