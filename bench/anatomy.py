@@ -42,6 +42,7 @@ memory = "512MiB"
 
 [design]
 order = "rounds"
+trials = 6
 stop = "budget"
 budget = "5min"
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from scripted import StopAfter, executed, plan_of, store_each_trial, study
+from scripted import (
+    ProcessGuest,
+    ScriptedDriver,
+    ScriptedOptions,
+    StopAfter,
+    executed,
+    plan_of,
+    store_each_trial,
+    study,
+)
 
-from vtax.errors import BadInput, RunInterrupted
+from vtax.errors import BadInput, GuestError, RunInterrupted
+from vtax.platforms.base import GuestSpec
 from vtax.runner import memory
 from vtax.runner.begin import begin
 from vtax.runner.events import Observer
+from vtax.runner.lanes import KeptServers
 from vtax.runner.open_guest import OpenGuest
+from vtax.runner.plan import in_rounds_that_pay
+from vtax.runner.run_health import TrialFailures
 from vtax.runner.session import execute
+from vtax.store.costs import costs
 from vtax.store.query import load
 
 
@@ -75,14 +90,14 @@ def test_nothing_of_a_guest_runs_beside_the_trial_of_another(driver, store, home
         rest(guest)
 
     def noted_measure(guest: OpenGuest, cell: Any) -> Any:
-        assert measured == rested
+        assert measured == rested[2:]  # the two at their starts
         measured.append(guest)
         return measure(guest, cell)
 
     monkeypatch.setattr(OpenGuest, "rest", noted_rest)
     monkeypatch.setattr(OpenGuest, "measure", noted_measure)
     executed(plan_of(in_rounds(blocks=1)), store, home)
-    assert len(measured) == len(rested) == 2 * 2 * 4
+    assert len(measured) == len(rested) - 2 == 2 * 2 * 4
 
 
 def test_a_guest_that_dies_leaves_the_rounds_and_another_makes_its_trials(
@@ -125,10 +140,43 @@ def test_what_is_stopped_within_a_round_is_resumed_to_the_same_trials(
     assert visits_of(store, again) == planned
 
 
-def test_rounds_that_are_not_declared_leave_a_third_of_the_time_to_starts(driver):
+def test_a_lost_guest_is_gone_before_the_next_trial_of_another(
+    driver, store, home, tmp_path, monkeypatch
+):
+    store_each_trial(monkeypatch)
+    spoils_once = f"mkdir {tmp_path}/dead 2>/dev/null && exit 1; echo 1"
+    benchmark = [{"name": "script", "parameters": {"code": spoils_once}}]
+    running, measure = [], OpenGuest.measure
+
+    def noted(guest: OpenGuest, cell: Any) -> Any:
+        running.append(sum(each.process.poll() is None for each in driver.started))
+        return measure(guest, cell)
+
+    monkeypatch.setattr(OpenGuest, "measure", noted)
+    monkeypatch.setattr(TrialFailures, "spoils_guest", lambda *_, **__: bool(_[2]))
+    executed(plan_of(in_rounds(blocks=1, benchmark=benchmark)), store, home)
+    assert running == [2, *[1] * 7]
+
+
+def test_a_guest_that_cannot_rest_is_replaced_and_the_run_goes_on(driver, store, home, monkeypatch):
+    calls, stop_but = [], KeptServers.stop_but
+
+    def fails_once(servers: KeptServers, needed: Any) -> None:
+        stop_but(servers, needed)
+        calls.append(needed)
+        if len(calls) == 4:  # after two starts, and before and after the first trial
+            raise GuestError("it does not answer")
+
+    monkeypatch.setattr(KeptServers, "stop_but", fails_once)
+    run = executed(plan_of(in_rounds(blocks=1)), store, home)
+    assert load(store.engine, run).trials.is_ok.sum() == 2 * 2 * 4
+    assert len(driver.started) == 2 + 1
+
+
+def test_rounds_that_pay_leave_a_third_of_the_time_to_starts(driver):
     def planned(sizes: int) -> tuple[str, int]:
         benchmark = [{"name": "script", "factors": {"size": list(range(1, sizes + 1))}}]
-        design = plan_of(in_rounds(trials=None, benchmark=benchmark)).study.design
+        design = in_rounds_that_pay(plan_of(study(benchmark=benchmark))).study.design
         return design.order, design.trials
 
     assert planned(4) == ("rounds", 5)  # two guests of 0.5 s, and rounds of 8 trials of 0.05 s
@@ -136,11 +184,12 @@ def test_rounds_that_are_not_declared_leave_a_third_of_the_time_to_starts(driver
     assert planned(30) == ("randomized", 1)
 
 
-def test_rounds_leave_room_in_a_budget_for_enough_blocks(driver):
+def test_rounds_that_pay_leave_room_in_a_budget_for_enough_blocks(driver):
     def planned(budget: str) -> tuple[str, int]:
-        design = {"order": "rounds", "stop": "budget", "budget": budget}
-        design_in_force = plan_of(in_rounds(design=design)).study.design
-        return design_in_force.order, design_in_force.trials
+        table = {"name": "script", "factors": {"size": [1, 2]}}
+        declared = study(benchmark=[table], design={"stop": "budget", "budget": budget})
+        design = in_rounds_that_pay(plan_of(declared)).study.design
+        return design.order, design.trials
 
     assert planned("1min") == ("rounds", 10)
     # ten blocks of two guests of 0.5 s, and rounds of two trials of 0.05 s at two points
@@ -148,18 +197,49 @@ def test_rounds_leave_room_in_a_budget_for_enough_blocks(driver):
     assert planned("11s") == ("randomized", 1)
 
 
-def test_guests_that_memory_does_not_hold_at_once_are_refused_or_live_one_at_a_time(
+def test_guests_that_memory_does_not_hold_at_once_are_refused_and_pay_no_rounds(
     driver, monkeypatch
 ):
-    monkeypatch.setattr(memory, "host_memory", lambda: 3 << 29)
+    monkeypatch.setattr(memory, "host_memory", lambda: 5 << 29)
     declared = in_rounds(guest={"vcpus": 1, "memory": "1GiB"})
     with pytest.raises(BadInput, match="2 guests alive, with 2 GiB of memory"):
         plan_of(declared)
     del declared["design"]["trials"]
-    assert plan_of(declared).study.design.order == "randomized"
+    declared["design"]["order"] = "randomized"
+    assert in_rounds_that_pay(plan_of(declared)).study.design.order == "randomized"
 
 
-def test_guests_side_by_side_are_refused(driver):
-    benchmark = [{"name": "script", "guests": [1, 2]}]
-    with pytest.raises(BadInput, match="none has others at its side"):
-        plan_of(in_rounds(benchmark=benchmark))
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"benchmark": [{"name": "script", "guests": [1, 2]}]}, "none has others at its side"),
+        ({"benchmark": [{"name": "start", "parameters": {"repetitions": 2}}]}, "starts a guest"),
+        ({"tuning": ["default", "pinned"]}, "one tuning at a time"),
+        ({"trials": None}, "'rounds' are several"),
+        (
+            {"boot": [{"name": "a", "entry": "a", "platforms": ["native", "other"]}]},
+            "never run in one boot",
+        ),
+    ],
+)
+def test_what_cannot_have_rounds_is_refused(driver, changes, what):
+    with pytest.raises(BadInput, match=what):
+        plan_of(in_rounds(**changes))
+
+
+def test_a_start_in_rounds_costs_its_share_of_the_time_between_blocks(
+    driver, store, home, monkeypatch
+):
+    start = ScriptedDriver.start
+
+    def slow(made: ScriptedDriver, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        time.sleep(0.3)
+        return start(made, options, spec)
+
+    monkeypatch.setattr(ScriptedDriver, "start", slow)
+    benchmark = [{"name": "script"}]
+    run = executed(plan_of(in_rounds(blocks=3, benchmark=benchmark)), store, home)
+    cell_costs = costs(load(store.engine, run), own_time=True)
+    for cost in cell_costs.values():
+        assert cost.block_s > 0.3
+        assert cost.trial_s < 0.3

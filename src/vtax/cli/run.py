@@ -67,7 +67,7 @@ from vtax.runner.begin import begin
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.machines import held_machines
-from vtax.runner.plan import Plan, host_programs, make_plan
+from vtax.runner.plan import Plan, host_programs, in_rounds_that_pay, make_plan
 from vtax.stats.terms import Conditions
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
@@ -280,6 +280,8 @@ def measure_study(options: RunOptions) -> str:
         plan = make_plan(
             loaded_study, image=guest_image, seed=options.seed, probes=probes, consented=programs
         )
+        if options.ladder is not None:
+            plan = in_rounds_that_pay(plan)
         _check_named_available(plan, required_names)
         store = Store.open(home.store_url)
         plan = _announced(plan, store, options.budget_part)
@@ -426,6 +428,8 @@ def _print_plan(
             boots.probes_elsewhere(loaded_study.study, current_boot.name) if current_boot else {}
         )
     plan = make_plan(loaded_study, image=image, seed=options.seed, probes=probes, dry=True)
+    if options.ladder is not None:
+        plan = in_rounds_that_pay(plan)
     _check_named_available(plan, required_names)
     store = None
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from

@@ -231,8 +231,19 @@ class OpenGuest:
         return read
 
     def rest(self) -> None:
-        """Stop what it keeps running for its next trial, since another guest has its turn before."""
-        self._servers.stop_but([])
+        """Leave nothing running beside the trials of other guests: servers, or all that is left of a lost guest."""
+        failure = Failure()
+        with contained(failure):
+            self._servers.stop_but([])
+        self.is_spoilt |= bool(failure)
+        if self.lost or not self.has_started:
+            with contained(failure):
+                self._endpoints.clear()
+                self._colocated.clear()
+                self._guests.close()
+            self.is_spoilt = True
+        if failure:
+            self._run.observer.message(f"{self.platform.name}: {failure.error}")
 
     def unstored_trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest, which has started, and read it."""

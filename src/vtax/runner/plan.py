@@ -41,6 +41,7 @@ _START_S: Mapping[Isolation, float] = {"nothing": 0.2, "confined": 0.5, "kernel"
 """Seconds of a guest's start and end, by what isolates it. Those of the user's own machines are not known."""
 _EMULATED_START_S, _EMULATED_TRIAL_S = 3.0, 0.5
 _MOST_ROUNDS = 10  # more gain little, and leave few fresh guests
+_ROOM_FOR_HOST = 4 / 3  # of the memory of guests that are alive at once
 
 
 @dataclass(frozen=True)
@@ -425,7 +426,10 @@ def make_plan(
         digest=loaded.digest,
         untested=tuple(entry for entry in untested if entry.platform.name in names),
     )
-    return _with_rounds(plan) if study.design.order == "rounds" else plan
+    crowd = _crowd_of(plan) if study.design.order == "rounds" and not probes else None
+    if crowd:
+        raise crowd
+    return plan
 
 
 def _untested(
@@ -537,20 +541,13 @@ def _refuse_nothing_to_compare(
         )
 
 
-def _with_rounds(plan: Plan) -> Plan:
-    """Return a plan in rounds, as many in a block as the study says; else those that pay, or guests one at a time.
-
-    Raises BadInput when it says how many and the guests of a block cannot all be alive at once.
-    """
-    study = plan.study
-    crowd = _crowd_of(plan)
-    if "trials" in study.design.model_fields_set:
-        if crowd:
-            raise crowd
+def in_rounds_that_pay(plan: Plan) -> Plan:
+    """Return a plan in rounds, as many in a block as pay; the same plan where none do or guests cannot be alive at
+    once."""
+    study, rounds = plan.study, plan.rounds_that_pay
+    if rounds == 1 or study.boot or _crowd_of(plan):
         return plan
-    rounds = 1 if crowd else plan.rounds_that_pay
-    order = "rounds" if rounds > 1 else "randomized"
-    design = study.design.model_copy(update={"order": order, "trials": rounds})
+    design = study.design.model_copy(update={"order": "rounds", "trials": rounds})
     return replace(plan, study=study.model_copy(update={"design": design}))
 
 
@@ -559,26 +556,27 @@ def _crowd_of(plan: Plan) -> BadInput | None:
     lives, guest_bytes = plan.guests(0), plan.study.guest.memory
     where = f"{plan.source}: [design], key order"
     hint = "use order = 'randomized', which has one guest at a time"
+    alive = "'rounds' have the guests of all platforms alive"
+    whats = []
     if any(life.colocation.total > 1 for life in lives):
-        what = (
-            "'rounds' have the guests of all platforms alive, so that none has others at its side"
-        )
-        return BadInput(what, where=where, hint=hint)
+        whats.append(f"{alive}, so that none has others at its side")
     if len({life.tuning for life in lives}) > 1:
-        what = (
-            "'rounds' have the guests of all platforms alive, and a host has one tuning at a time"
-        )
-        return BadInput(what, where=where, hint=hint)
+        whats.append(f"{alive}, and a host has one tuning at a time")
+    if any(cell.point.machines for cell in plan.cells):
+        whats.append(f"{alive}, and one at a time can use the link to another machine")
+    if any(cell.point.benchmark.stages for cell in plan.cells):
+        whats.append(f"{alive}, and a trial that starts a guest would have others at its side")
     guests_of: Counter[memory.Memory] = Counter()
     for life in lives:
         largest = max(cell.point.guests_here for cell in life.cells)
         guests_of[memory.platform_memory(life.platform)] += largest
     for pool, guests in guests_of.items():
-        if not pool.fits(guests, guest_bytes):
+        if not pool.fits(guests, int(guest_bytes * _ROOM_FOR_HOST)):
             needed = about_size(guests * (guest_bytes + pool.overhead_bytes))
-            what = f"'rounds' have {guests} guests alive, with {needed} of memory, and {pool}"
-            return BadInput(what, where=where, hint=hint)
-    return None
+            whats.append(
+                f"'rounds' have {guests} guests alive, with {needed} of memory, and {pool}, of which the host needs some"
+            )
+    return BadInput(whats[0], where=where, hint=hint) if whats else None
 
 
 def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:

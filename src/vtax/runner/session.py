@@ -111,6 +111,7 @@ class Session:
         with ExitStack() as alive:
             for number in sorted({number for number, _ in visits}):
                 guests[number] = alive.enter_context(OpenGuest(lives[number], self._run))
+                guests[number].rest()
                 self._judge_start(guests[number])
             try:
                 for number, trial in visits:

@@ -86,14 +86,19 @@ def _gaps(data: RunData) -> tuple[float, dict[str, float]]:
     gap = trials.started_at[order][1:] - ended[:-1]
     block = trials.block[order]
     platform = [cells[index].platform for index in trials.cell[order].tolist()]
-    is_new = np.array([first != second for first, second in pairwise(platform)], np.bool_)
-    is_new |= block[1:] != block[:-1]
+    is_new = block[1:] != block[:-1]
+    in_rounds = data.run.declared.get("design", {}).get("order") == "rounds"
+    if not in_rounds:
+        is_new |= np.array([first != second for first, second in pairwise(platform)], np.bool_)
     is_gap = np.isfinite(gap) & (gap >= 0) & (np.diff(trials.position[order]) == 1)
     between_guests: dict[str, list[float]] = defaultdict(list)
     for position in np.flatnonzero(is_gap & is_new).tolist():
         between_guests[platform[position + 1]].append(float(gap[position]))
     inside = gap[is_gap & ~is_new]
     medians = {name: statistics.median(values) for name, values in between_guests.items()}
+    if in_rounds and medians:  # all guests of a block were started between two trials
+        names = {cell.platform for cell in cells}
+        medians = dict.fromkeys(names, statistics.median(medians.values()) / len(names))
     return (float(np.median(inside)) if inside.size else 0.0), medians
 
 

@@ -95,8 +95,7 @@ class DesignTable(StudyTable):
         1,
         ge=1,
         le=limits.MAX_TRIALS_OF_A_CELL,
-        description="measured trials of every cell in every block; of 'rounds', unless declared, as many as leave a "
-        "third of the time to the starts of guests, at most 10",
+        description="measured trials of every cell in every block",
     )
     warmup: int = Field(
         0,
@@ -147,6 +146,8 @@ class DesignTable(StudyTable):
         if self.rule_class.ends_by_verdicts and self.max_blocks < MINIMUM_BLOCKS:
             what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MINIMUM_BLOCKS} blocks"
             raise disagreement(f"{what} there is no verdict", "max_blocks")
+        if self.order == "rounds" and self.trials == 1:
+            raise disagreement("'rounds' are several: set trials = 5, or leave order out", "trials")
         has_known_end = self.rule_class.has_known_end and self.budget is None
         if self.order == "sequential" and not has_known_end:
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
@@ -513,6 +514,15 @@ class Study(StudyTable):
         if names and names[0] != self.baseline:
             what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
             raise disagreement(what, "rung", 0, "platform")
+        return self
+
+    @model_validator(mode="after")
+    def _boots_are_not_in_rounds(self) -> Study:
+        if self.boot and self.design.order == "rounds":
+            what = (
+                "'rounds' have the guests of all platforms alive, and these never run in one boot"
+            )
+            raise disagreement(what, "design", "order")
         return self
 
     @model_validator(mode="after")
