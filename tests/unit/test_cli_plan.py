@@ -57,6 +57,14 @@ parameters = { protocol = "udp" }
 factors = { rate_mbit_s = [5, 10] }
 link_factors = { rate_mbit_s = [100, 200] }
 """,
+    "rounds over guests with peers": """
+platforms = ["native", "lxc"]
+[design]
+order = "rounds"
+trials = 5
+[[benchmark]]
+name = "iperf3"
+""",
     "the order of papers, too few blocks": """
 platforms = ["native", "docker"]
 design = { order = "sequential", blocks = 4 }

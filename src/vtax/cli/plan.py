@@ -21,15 +21,10 @@ from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import GuestLife, Plan, PlannedPlatform, core_lines
 from vtax.runner.points import Point
 from vtax.stats.checks import MINIMUM_BLOCKS
-from vtax.study.model import BenchmarkTable
+from vtax.study.model import BenchmarkTable, DesignTable
 from vtax.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
-_ORDERS = {
-    "randomized": "randomized order",
-    "rounds": "rounds over guests that are all alive",
-    "sequential": "sequential order",
-}
 _CELLS_LISTED = 100_000
 _A_MINUTE_S = 60
 CONFIRMED_ABOVE_S = 3600.0
@@ -161,7 +156,7 @@ def announce(
         notify(f"changed by {change}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {design.rule.planned(_sessions(plan))}, "
-        f"{_ORDERS[design.order]}, seed {plan.seed}"
+        f"{_order_in_words(design)}, seed {plan.seed}"
     )
     notify(
         f"about {format_duration(block_s)} per block{_total_duration(plan)}; {source_of_estimate(plan)}"
@@ -262,7 +257,11 @@ def _guest_resources(plan: Plan) -> list[str]:
                 total = about_size(largest.guests * memory_bytes)
                 text += f"; {largest.guests} at once in {place}: {total}"
         names_by_text.setdefault(text, []).append(name)
-    return [f"guests of {', '.join(names)}: {text}" for text, names in names_by_text.items()]
+    lines = [f"guests of {', '.join(names)}: {text}" for text, names in names_by_text.items()]
+    if plan.study.design.order == "rounds":
+        guests = plan.guests_at_once
+        lines.append(f"{guests} guests are alive at once: {about_size(guests * memory_bytes)}")
+    return lines
 
 
 def _scratch_places(plan: Plan, platform: Platform) -> list[str]:
@@ -332,6 +331,12 @@ def _first_lives(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
             return
         yield session
         cells += len(session.cells)
+
+
+def _order_in_words(design: DesignTable) -> str:
+    if design.order == "rounds":
+        return f"{design.trials} rounds over guests that are all alive"
+    return f"{design.order} order"
 
 
 def _order(plan: Plan) -> str:

@@ -103,6 +103,11 @@ class GuestLife:
         return min(points, key=lambda point: point.key, default=None)
 
     @property
+    def largest_here(self) -> int:
+        """How many guests under test its largest cell has on this host, itself among them."""
+        return max(cell.point.guests_here for cell in self.cells)
+
+    @property
     def colocation(self) -> Colocation:
         """Its further guests; of the load of a neighbour, that of any of its cells."""
         return self.cells[0].point.colocation
@@ -190,6 +195,11 @@ class Plan:
                 visits = rounds[point, number]
                 generator.shuffle(visits)
                 yield from visits
+
+    @property
+    def guests_at_once(self) -> int:
+        """How many guests of a block are alive at once in rounds."""
+        return sum(life.largest_here for life in self.guests(0))
 
     def largest_of(self, platform: str) -> Point | None:
         """Return the point at which most guests of a platform run at once; None when it has no cells."""
@@ -568,8 +578,7 @@ def _crowd_of(plan: Plan) -> BadInput | None:
         whats.append(f"{alive}, and a trial that starts a guest would have others at its side")
     guests_of: Counter[memory.Memory] = Counter()
     for life in lives:
-        largest = max(cell.point.guests_here for cell in life.cells)
-        guests_of[memory.platform_memory(life.platform)] += largest
+        guests_of[memory.platform_memory(life.platform)] += life.largest_here
     for pool, guests in guests_of.items():
         if not pool.fits(guests, int(guest_bytes * _ROOM_FOR_HOST)):
             needed = about_size(guests * (guest_bytes + pool.overhead_bytes))
