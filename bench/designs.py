@@ -80,21 +80,18 @@ def in_turn(bench: Bench, length: str) -> Block:
     return dict(values)
 
 
-def in_rounds(bench: Bench, rounds: int) -> Block:
-    """Return a block whose guests are all alive: each cell in rounds over all of them."""
-    guests = bench.sessions()
+def in_rounds(bench: Bench) -> Block:
+    """Return a block whose guests are all alive: each cell in the rounds of the plan, as a run makes them."""
+    lives = bench.sessions()
     seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
-        opened = {
-            each.platform.name: stack.enter_context(bench.opened(each, [])) for each in guests
-        }
-        labels = [cell.point.label for cell in cells_of(guests[0], SHORT)]
-        for label in random.sample(labels, len(labels)):
-            for _ in range(rounds):
-                for guest in random.sample(guests, len(guests)):
-                    cell = next(c for c in guest.cells if c.point.label == label)
-                    name = guest.platform.name
-                    seen[label, name].append(log_of(bench.trial(opened[name], cell)))
+        guests = [stack.enter_context(bench.opened(life, [])) for life in lives]
+        for number, trial in bench.plan.rounds(lives):
+            label = trial.cell.point.label
+            if label.endswith(SHORT):
+                log = log_of(bench.trial(guests[number], trial.cell))
+                seen[label, trial.cell.platform.name].append(log)
+                guests[number].rest()
     values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for (label, name), logs in seen.items():
         mean = statistics.fmean(math.exp(log) for log in logs)
@@ -112,8 +109,8 @@ def cells_of(guest: GuestLife, length: str) -> list[PlannedCell]:
     return [cell for cell in guest.cells if cell.point.label.endswith(length)]
 
 
-def plan_of() -> Plan:
-    """Return the plan of both lengths. Raises BadInput where a platform does not run here."""
+def plan_of(rounds: int) -> Plan:
+    """Return the plan of both lengths, with so many rounds. Raises BadInput where a platform does not run here."""
     image = find(Home.from_environment())
     if image is None:
         raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
@@ -123,6 +120,7 @@ def plan_of() -> Plan:
         "platforms": list(PLATFORMS),
         "platform": [{"name": "again", "driver": "native"}],
         "guest": {"vcpus": 1, "memory": "1GiB"},
+        "design": {"trials": rounds},
         "benchmark": [
             {"name": tool, "label": cell + length, "parameters": dict(parameters)}
             for cell, (tool, *both) in CELLS.items()
@@ -151,7 +149,7 @@ def bench_of(plan: Plan, stack: ExitStack) -> Bench:
     return Bench(plan, run, home, journal, parsers, removals)
 
 
-def period(bench: Bench, design: str, seconds: float, rounds: int) -> dict[str, Any]:
+def period(bench: Bench, design: str, seconds: float) -> dict[str, Any]:
     """Run blocks of a design as long as another one is likely to end in time.
 
     Returns its blocks and the seconds of one.
@@ -160,7 +158,7 @@ def period(bench: Bench, design: str, seconds: float, rounds: int) -> dict[str, 
     blocks: list[Block] = []
     while len(blocks) < 2 or (time.monotonic() - began) * (1 + 1 / len(blocks)) < seconds:
         if design == "rounds":
-            block = in_rounds(bench, rounds)
+            block = in_rounds(bench)
         else:
             block = in_turn(bench, f"-{design}")
         blocks.append(block)
@@ -229,9 +227,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="all values")
     arguments = parser.parse_args()
     with measuring_lock("bench/designs.py", wait_s=arguments.wait), ExitStack() as stack:
-        bench = bench_of(plan_of(), stack)
+        bench = bench_of(plan_of(arguments.rounds), stack)
         periods = [
-            period(bench, design, arguments.minutes * 60, arguments.rounds)
+            period(bench, design, arguments.minutes * 60)
             for _ in range(arguments.periods)
             for design in random.sample(DESIGNS, len(DESIGNS))
         ]

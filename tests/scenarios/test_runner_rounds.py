@@ -201,12 +201,10 @@ def test_guests_that_memory_does_not_hold_at_once_are_refused_and_pay_no_rounds(
     driver, monkeypatch
 ):
     monkeypatch.setattr(memory, "host_memory", lambda: 5 << 29)
-    declared = in_rounds(guest={"vcpus": 1, "memory": "1GiB"})
+    guest = {"vcpus": 1, "memory": "1GiB"}
     with pytest.raises(BadInput, match="2 guests alive, with 2 GiB of memory"):
-        plan_of(declared)
-    del declared["design"]["trials"]
-    declared["design"]["order"] = "randomized"
-    assert in_rounds_that_pay(plan_of(declared)).study.design.order == "randomized"
+        plan_of(in_rounds(guest=guest))
+    assert in_rounds_that_pay(plan_of(study(guest=guest))).study.design.order == "randomized"
 
 
 @pytest.mark.parametrize(

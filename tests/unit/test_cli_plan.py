@@ -57,7 +57,7 @@ parameters = { protocol = "udp" }
 factors = { rate_mbit_s = [5, 10] }
 link_factors = { rate_mbit_s = [100, 200] }
 """,
-    "rounds over guests with peers": """
+    "rounds": """
 platforms = ["native", "lxc"]
 [design]
 order = "rounds"

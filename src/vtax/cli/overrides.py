@@ -138,7 +138,7 @@ def boot_changes(
     design: dict[str, Any] = {"stop": "fixed"}
     if not study.design.rule_class.has_known_end and blocks is None:
         design["blocks"] = study.design.max_blocks
-    if study.design.order != "sequential":
+    if study.design.order == "randomized":
         design["sessions"] = blocks or design.get("blocks") or study.design.blocks
     return {"boot": boots, "design": design}
 

@@ -124,7 +124,7 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
 def boot_order(study: Study, seed: int, session: int) -> list[str]:
     """Return the boots of a session, in the order they are made."""
     names = used_boots(study)
-    if study.design.order != "sequential":
+    if study.design.order == "randomized":
         random.Random(f"{seed}/boots/{session}").shuffle(names)
     return names
 
