@@ -119,7 +119,7 @@ class Session:
                     if not guest.lost:
                         insist()
                         self._measure_trial(guest, trial)
-                        guest.rest()
+                    guest.rest()
             finally:
                 self._ledger.store()
 
